@@ -114,7 +114,7 @@ async def test_what_has_failed_keeps_no_thread(monkeypatch: pytest.MonkeyPatch) 
     """A transaction that has failed keeps its records until the next owner aborts it: nothing that
     sends them may go on until they are acknowledged, and no batch of a partition waits for all.
     """
-    monkeypatch.setattr(producer_module, "_FEW_RECORDS", 0)
+    monkeypatch.setattr(producer_module, "FEW_RECORDS", 0)
     flushes: list[float] = []
     client = mock.Mock(poll=lambda _: 0)
     client.__len__ = lambda _: 64 * (len(flushes) < 3)

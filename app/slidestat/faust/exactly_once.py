@@ -124,7 +124,7 @@ class PartitionTransactions(BulkProducer):
         for producer in (*self._owned.values(), *self._ended):
             producer.listen()
 
-    def fail(self, error: SlidestatError) -> None:
+    def fail(self, error: Exception) -> None:
         """Raise this error within seconds in every wait for acknowledgements, now or later."""
         super().fail(error)
         for producer in self._owned.values():

@@ -19,6 +19,7 @@ import rocksdict
 from slidestat.declare.declared import Declared
 from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Snapshot
 from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
 from slidestat.faust.restore import Row, StateStore, overwritten_keys, read_rows
 from slidestat.kafka.producer import BulkProducer
@@ -199,10 +200,9 @@ class StateTable:
         """
         headers = epoch_header(owner.epoch)
         keys, states = map(BinaryColumn.of, zip(*rows, strict=True))
-        now = np.zeros(len(keys), np.int64)
-        (producer or self._changelog).produce_columns(
-            self.changelog_topic, partition, keys, states, now, headers
-        )
+        records = OutputRecords.written(keys, states, np.zeros(len(keys), np.int64))  # 0 is now
+        place = self.changelog_topic, partition
+        (producer or self._changelog).produce_columns(*place, records, headers)
         self.changelog_records += len(keys)
         self.changelog_bytes += keys.size() + states.size()
         return len(keys)

@@ -1,11 +1,14 @@
 """A producer for bulk writes that takes records by the column."""
 
 import ctypes
+import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numba.experimental.function_type  # has kernels know functions as arguments
@@ -15,7 +18,8 @@ from confluent_kafka import KafkaError, KafkaException
 from numba import types
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.kafka.producer import NOW_S, SETTINGS, BulkProducer, not_sent
+from slidestat.engine.emissions.output_records import NO_RECORDS, OutputRecords
+from slidestat.kafka.producer import FEW_RECORDS, NOW_S, SETTINGS, BulkProducer, not_sent
 from slidestat.kafka.settings import broker_security, client_config
 from slidestat.kernels.compile import (
     address_of,
@@ -23,6 +27,7 @@ from slidestat.kernels.compile import (
     borrowing_kernel,
     callback_kernel,
     config,
+    unlocked_kernel,
     wrong_code,
 )
 from slidestat.synopses.core.arrays import Integers
@@ -129,8 +134,7 @@ class NativeProducer:
         self._client = self._made(settings)
         # What compiles later would hold up heartbeats.
         _try_machine_code()
-        nothing = BinaryColumn.of(())
-        self._call([], nothing, nothing, np.empty(0, np.int64))
+        self._call([], NO_RECORDS)
         # What is queued and not acknowledged by then is lost, unless it was flushed. Until then
         # librdkafka calls and writes to these.
         weakref.finalize(
@@ -155,9 +159,7 @@ class NativeProducer:
         self,
         topic: str,
         partition: int,
-        keys: BinaryColumn,
-        values: BinaryColumn,
-        timestamps: Integers,
+        records: OutputRecords,
         headers: Sequence[tuple[str, bytes]],
     ) -> int:
         """Queue records with the same headers until one is not taken; how many were taken.
@@ -172,7 +174,7 @@ class NativeProducer:
             (_OPAQUE, self._place(topic, partition), 0, 0),
             *((_HEADER, _address_of(name), _address_of(it), len(it)) for name, it in held),
         ]
-        taken, error = self._call(fields, keys, values, timestamps)
+        taken, error = self._call(fields, records)
         if error and not taken:
             code = self._library.rd_kafka_error_code(error)
             self._library.rd_kafka_error_destroy(error)
@@ -183,13 +185,8 @@ class NativeProducer:
             self._library.rd_kafka_error_destroy(error)
         return taken
 
-    def _call(
-        self,
-        more: Sequence[tuple[int, ...]],
-        keys: BinaryColumn,
-        values: BinaryColumn,
-        timestamps: Integers,
-    ) -> tuple[int, int]:
+    def _call(self, more: Sequence[tuple[int, ...]], records: OutputRecords) -> tuple[int, int]:
+        keys, values = records.keys, records.values
         fields = np.zeros((_OF_RECORD + len(more), _FIELD_WORDS), np.int64)
         fields[_OF_RECORD:, :_HEADER_WORDS] = np.array(more, np.int64).reshape(-1, _HEADER_WORDS)
         taken, error = _produce(
@@ -199,7 +196,7 @@ class NativeProducer:
             fields.ctypes.data,
             *(_start_of(keys.buffer), keys.starts, keys.ends),
             *(_start_of(values.buffer), values.starts, values.ends),
-            timestamps,
+            records.ends,
         )
         return int(taken), int(error)
 
@@ -219,9 +216,10 @@ class NativeProducer:
 
     def refusals(self) -> Iterator[tuple[str, int, KafkaError]]:
         """Yield topic and partition of where a record was not taken, and why the first was not."""
-        codes = self._reports[: len(self._places), _REFUSAL]
+        places = list(self._places)  # another thread may bring one more meanwhile
+        codes = self._reports[: len(places), _REFUSAL]
         if codes.any():
-            for place, code in zip(self._places, codes.tolist(), strict=True):
+            for place, code in zip(places, codes.tolist(), strict=True):
                 if code:
                     yield *place, KafkaError(code)
 
@@ -306,7 +304,7 @@ _PLACES = types.Array(types.int64, 1, "C", readonly=True)
     *(types.int64, _PLACES, _PLACES),
     types.Array(types.int64, 1, "C"),
 )
-@borrowing_kernel
+@unlocked_kernel
 def _produce(
     produce_va: Callable[[int, int, int], int],
     client: int,
@@ -381,6 +379,11 @@ def _try_machine_code() -> None:
 
 
 _FULL_S = 0.1
+# Whose copying takes a millisecond.
+_MANY = 500
+# Of numbers whose text is not written yet; a text takes five times as much memory.
+_MOST_UNWRITTEN = 60_000
+_CHECK_S = 0.005
 
 
 def bulk_producer(bootstrap_servers: str, *, track_offsets: bool = False) -> BulkProducer:
@@ -391,41 +394,91 @@ def bulk_producer(bootstrap_servers: str, *, track_offsets: bool = False) -> Bul
     return kind(bootstrap_servers, track_offsets=track_offsets)
 
 
+class _Columns(NamedTuple):
+    topic: str
+    partition: int
+    records: OutputRecords
+    headers: Sequence[tuple[str, bytes]]
+
+
 class ColumnProducer(BulkProducer):
     """A producer of two clients: columns need one of their own, as the Python client takes no
     columns.
 
-    So the order of records holds only within each of the two.
+    So the order of records holds only within each of the two. Many records, whose copying takes
+    milliseconds, are queued by a thread, which lives as long as there are some.
     """
 
     def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
         super().__init__(bootstrap_servers, track_offsets=track_offsets)
         settings = client_config(bootstrap_servers) | SETTINGS
         self._native = NativeProducer(settings | {"delivery.report.only.error": not track_offsets})
+        # What the thread has to queue, the first of it being queued.
+        self._left = deque[_Columns]()
+        self._turn = threading.Condition()
 
     def produce_columns(
         self,
         topic: str,
         partition: int,
-        keys: BinaryColumn,
-        values: BinaryColumn,
-        timestamps: Integers,
+        records: OutputRecords,
         headers: Sequence[tuple[str, bytes]],
     ) -> None:
-        """Queue records, as `produce` does, in a quarter of its time."""
-        first = 0
-        while first < len(keys):
-            rest = slice(first, None)
+        """Queue records, as `produce` does, in a quarter of its time. The text of many is written
+        later, and a refusal of them is raised by the next wait.
+        """
+        given = _Columns(topic, partition, records, headers)
+        with self._turn:
+            is_later = bool(self._left) or len(records) >= _MANY
+            if is_later:
+                self._left.append(given)
+                if len(self._left) == 1:
+                    threading.Thread(target=self._queue_those_left).start()
+        if not is_later:
+            self._queue(given)
+
+    def _queue(self, given: _Columns) -> None:
+        topic, partition, rest, headers = given
+        while len(rest) and self._goes_on():
             try:
-                first += self._native.produce(
-                    topic, partition, keys[rest], values[rest], timestamps[rest], headers
-                )
+                taken = self._native.produce(topic, partition, rest, headers)
+                rest = rest[taken:]
             except BufferError:
                 self._native.flush(NOW_S)  # What fills no request would wait for more.
-                self._poll(_FULL_S)
+                self._native.poll(_FULL_S)
+                self._take_refusals()
                 self._raise_error()
             except KafkaException as error:
                 raise not_sent(topic, partition, error.args[0], is_ours=True) from error
+
+    def _queue_those_left(self) -> None:
+        while True:
+            try:
+                self._wait_for_requests()
+                self._queue(self._left[0])
+            except Exception as error:  # noqa: BLE001 - raised by who waits
+                self.fail(error)
+            with self._turn:
+                self._left.popleft()
+                if not self._left:
+                    self._turn.notify_all()
+                    return
+
+    def _goes_on(self) -> bool:
+        """Return whether what is left is queued: not after an error, nor once the process ends, as
+        what was not flushed is not awaited.
+        """
+        return self._error is None and threading.main_thread().is_alive()
+
+    def _wait_for_requests(self) -> None:
+        """Wait until few records are in the client."""
+        before = 0
+        while (left := self._native.queued()) > FEW_RECORDS and self._goes_on():
+            if left == before:
+                self._native.flush(NOW_S)  # Of many partitions, none may have enough for a request.
+            before = left
+            self._native.poll(_CHECK_S)
+            self._take_refusals()
 
     def last_offset(self, topic: str, partition: int) -> int:
         """Return the largest acknowledged offset of a partition; raises KeyError if there is none
@@ -434,8 +487,13 @@ class ColumnProducer(BulkProducer):
         offset = self._native.last_offset(topic, partition)
         return super().last_offset(topic, partition) if offset < 0 else offset
 
+    def _most_records(self) -> int:
+        return FEW_RECORDS + _MOST_UNWRITTEN
+
     def _unacknowledged(self) -> int:
-        return super()._unacknowledged() + self._native.queued()
+        with self._turn:
+            left = sum(len(given.records) for given in self._left)
+        return left + super()._unacknowledged() + self._native.queued()
 
     def _poll(self, seconds: float) -> None:
         super()._poll(0)
@@ -443,9 +501,13 @@ class ColumnProducer(BulkProducer):
         self._take_refusals()
 
     def _flush_for(self, seconds: float) -> int:
-        left = self._native.flush(seconds) + super()._flush_for(seconds)
+        until = time.monotonic() + seconds
+        with self._turn:
+            self._turn.wait_for(lambda: not self._left, seconds)
+        self._native.flush(max(0.0, until - time.monotonic()))
+        super()._flush_for(seconds)
         self._take_refusals()
-        return left
+        return self._unacknowledged()
 
     def _wake(self) -> None:
         self._native.flush(0)

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from slidestat.engine.decoding.binary_column import BinaryColumn
+from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.errors import EndedError, SlidestatError
 from slidestat.kafka.connection import ANY_TIME, MAX_MESSAGE_BYTES, set_command
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
-from slidestat.synopses.core.arrays import Integers
 
 # librdkafka has one request of a partition under way, and asks without a rest whether the next may
 # go from when its records have waited this long: a core for as long as a broker takes for what is
@@ -59,7 +58,7 @@ _PRODUCER_LOST = frozenset(
 # In advice, where the address is not known.
 _BOOTSTRAP = "HOST:PORT"
 # Of emissions of three windows and five statistics, 40 MB.
-_FEW_RECORDS = 20_000
+FEW_RECORDS = 20_000
 _ROOM_CHECK_S = 0.005
 _STUCK_CHECKS = 10
 # So long a flush must last that the client sees it, and sends.
@@ -74,7 +73,7 @@ class BulkProducer:
     ) -> None:
         """Create the producer; `settings` are librdkafka's, in addition to our own."""
         self._offsets: dict[tuple[str, int], int] = {}
-        self._error: SlidestatError | None = None
+        self._error: Exception | None = None
         self._waits_since: float | None = None
         # While it lasts, a thread has what is queued sent; and whether it was asked for since.
         self._sending: asyncio.Task[None] | None = None
@@ -119,15 +118,14 @@ class BulkProducer:
         self,
         topic: str,
         partition: int,
-        keys: BinaryColumn,
-        values: BinaryColumn,
-        timestamps: Integers,
+        records: OutputRecords,
         headers: Sequence[tuple[str, bytes]],
     ) -> None:
-        """Queue n records, with `timestamps` int64[n] and the same headers, as `produce` does. Who
-        queues columns for a partition queues nothing else for it.
+        """Queue records, whose timestamps are their `ends`, with the same headers, as `produce`
+        does. Who queues columns for a partition queues nothing else for it.
         """
-        for key, value, timestamp in zip(keys, values, timestamps.tolist(), strict=True):
+        rows = zip(records.keys, records.values, records.ends.tolist(), strict=True)
+        for key, value, timestamp in rows:
             self.produce(topic, partition, key or b"", value, timestamp, headers)
 
     async def room(self) -> None:
@@ -138,7 +136,7 @@ class BulkProducer:
         await asyncio.sleep(0)
         before, unchanged = 0, 0
         with self._waiting():
-            while (left := self._unacknowledged()) > _FEW_RECORDS:
+            while (left := self._unacknowledged()) > self._most_records():
                 self._poll(0)
                 self._raise_error()
                 # Of many partitions, none may have enough to fill a request.
@@ -193,7 +191,7 @@ class BulkProducer:
     def listen(self) -> None:
         """Take in what the client tells by itself. Called every few seconds."""
 
-    def fail(self, error: SlidestatError) -> None:
+    def fail(self, error: Exception) -> None:
         """Raise this error within a second in every wait for acknowledgements, now or later."""
         self._error = self._error or error
 
@@ -226,6 +224,10 @@ class BulkProducer:
         or offsets are not tracked.
         """
         return self._offsets[topic, partition]
+
+    def _most_records(self) -> int:
+        """Return how many records may be queued before others wait for room."""
+        return FEW_RECORDS
 
     def _unacknowledged(self) -> int:
         """Return how many records are not acknowledged."""

@@ -66,9 +66,7 @@ def test_they_are_the_same(
         for headers in HEADERS:
             for some in (records[:0], records[:7], picked[:5_000]):
                 timestamps = np.resize(np.array(TIMESTAMPS), len(some))
-                producer.produce_columns(
-                    topic, partition, some.keys, some.values, timestamps, headers
-                )
+                producer.produce_columns(topic, partition, some.at(timestamps), headers)
         asyncio.run(producer.flush())
     first, second, third = (read(bootstrap_servers, topic, number) for number in range(3))
     assert first == second
@@ -83,9 +81,7 @@ def test_now_is_the_timestamp_of_none(
     topic = make_topic("now", 2)
     for partition, producer in enumerate(both):
         some = OutputRecords.of(RECORDS[:1])
-        producer.produce_columns(
-            topic, partition, some.keys, some.values, np.zeros(1, np.int64), ()
-        )
+        producer.produce_columns(topic, partition, some.at(np.zeros(1, np.int64)), ())
         asyncio.run(producer.flush())
     times = [read(bootstrap_servers, topic, number)[0][2][1] for number in range(2)]  # type: ignore[index]
     assert 0 <= times[1] - times[0] < 60_000
@@ -99,24 +95,24 @@ def test_what_fills_no_request_is_sent_when_nothing_follows(
     """
     topic = make_topic("soon", 2)
     monkeypatch.setitem(column_producer.SETTINGS, "linger.ms", 600_000)
-    monkeypatch.setattr(producer_module, "_FEW_RECORDS", 100)
+    monkeypatch.setattr(producer_module, "FEW_RECORDS", 100)
 
     async def send() -> None:
         for producer in BulkProducer(bootstrap_servers), bulk_producer(bootstrap_servers):
             few, many = OutputRecords.of(RECORDS[:3]), OutputRecords.of(RECORDS[:3] * 40)
             # The thread that sends ends after a second, in which no connection need be made.
-            producer.produce_columns(topic, 1, few.keys, few.values, few.ends, ())
+            producer.produce_columns(topic, 1, few, ())
             async with asyncio.timeout(60):
                 await producer.flush()
             for some in few, few, many:
-                producer.produce_columns(topic, 1, some.keys, some.values, some.ends, ())
+                producer.produce_columns(topic, 1, some, ())
                 if some is few:
                     producer.send_now()
                 async with asyncio.timeout(60):
                     await producer.room()
                     while some is few and producer._unacknowledged():
                         await asyncio.sleep(0.01)
-            producer.produce_columns(topic, 1, few.keys, few.values, few.ends, ())
+            producer.produce_columns(topic, 1, few, ())
             await asyncio.sleep(0.1)
             async with asyncio.timeout(60):
                 await producer.flush()
@@ -136,32 +132,37 @@ def test_a_full_queue_is_waited_for(
     monkeypatch.setattr(column_producer, "SETTINGS", few)
     producer = ColumnProducer(bootstrap_servers)
     keys = [b"%d" % number for number in range(1_000)]
-    records = OutputRecords(
+    records = OutputRecords.written(
         BinaryColumn.of(keys), BinaryColumn.of(keys), np.zeros(len(keys), np.int64)
     )
-    producer.produce_columns(topic, 0, records.keys, records.values, records.ends, ())
+    producer.produce_columns(topic, 0, records, ())
     asyncio.run(producer.flush())
     assert [it[0] for it in read(bootstrap_servers, topic, 0)] == keys
 
 
 @pytest.mark.parametrize(
-    ("partition", "size", "message"),
-    [(7, 10, "There is no partition 7 of"), (0, 9 * 2**20, "cannot be sent")],
+    ("partition", "size", "count", "message"),
+    [
+        (7, 10, 1, "There is no partition 7 of"),
+        (7, 10, 2 * column_producer._MANY, "There is no partition 7 of"),
+        (0, 9 * 2**20, 1, "cannot be sent"),
+    ],
 )
 def test_what_is_refused_is_told(
     partition: int,
     size: int,
+    count: int,
     message: str,
     both: list[BulkProducer],
     make_topic: Callable[..., str],
 ) -> None:
-    """A partition that is not there, and a record that is too large."""
+    """A partition that is not there, and a record that is too large; of many, by the next wait."""
     topic = make_topic("refused")
     for producer in both:
-        some = OutputRecords.of([(b"k", b"v" * size, 0)])
+        some = OutputRecords.of([(b"k", b"v" * size, 0)] * count)
 
         async def send(producer: BulkProducer = producer, some: OutputRecords = some) -> None:
-            producer.produce_columns(topic, partition, some.keys, some.values, some.ends, ())
+            producer.produce_columns(topic, partition, some, ())
             async with asyncio.timeout(60):
                 await producer.flush()
 
@@ -196,8 +197,7 @@ def test_it_needs_no_compiler(make_topic: Callable[..., str], bootstrap_servers:
         "from slidestat.engine.emissions.output_records import OutputRecords;"
         "producer = ColumnProducer(sys.argv[1]);"
         "some = OutputRecords.of([(b'k', b'v', 5)] * 3);"
-        "columns = some.keys, some.values, some.ends;"
-        "producer.produce_columns(sys.argv[2], 0, *columns, [('h', b'x')]);"
+        "producer.produce_columns(sys.argv[2], 0, some, [('h', b'x')]);"
         "asyncio.run(producer.flush())"
     )
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
@@ -205,6 +205,20 @@ def test_it_needs_no_compiler(make_topic: Callable[..., str], bootstrap_servers:
         [sys.executable, "-c", code, bootstrap_servers, topic], check=True, env=environment
     )
     assert read(bootstrap_servers, topic, 0) == [(b"k", b"v", (1, 5), [("h", b"x")])] * 3
+
+
+def test_a_process_ends_while_brokers_are_away() -> None:
+    """What waits for room in the client keeps no process, and its end is not a crash."""
+    code = (
+        "import sys; from slidestat.kafka.column_producer import ColumnProducer;"
+        "from slidestat.engine.emissions.output_records import OutputRecords;"
+        "producer = ColumnProducer('127.0.0.1:9');"
+        "some = OutputRecords.of([(b'k', b'v', 5)] * 10_000);"
+        "[producer.produce_columns('topic', 0, some, ()) for _ in range(10)];"
+        "sys.exit(3)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
+    assert ended.returncode == 3
 
 
 @pytest.mark.parametrize("kind", [BulkProducer, ColumnProducer])
@@ -216,10 +230,10 @@ def test_offsets_are_told_and_nothing_is_a_tombstone(
     producer = kind(bootstrap_servers, track_offsets=True)
     values = BinaryColumn.of([b"v", None, b""])
     keys = BinaryColumn.of([b"a", b"b", b"c"])
-    now = np.zeros(3, np.int64)
+    some = OutputRecords.written(keys, values, np.zeros(3, np.int64))
     for partition, times in ((0, 1), (1, 40)):
         for _ in range(times):
-            producer.produce_columns(topic, partition, keys, values, now, ())
+            producer.produce_columns(topic, partition, some, ())
         asyncio.run(producer.flush())
         assert producer.last_offset(topic, partition) == 3 * times - 1
     assert [it[:2] for it in read(bootstrap_servers, topic, 0)] == [

@@ -5,8 +5,9 @@ no object is made of a figure, nor of a record: a kernel writes names and number
 that all records share.
 """
 
+import threading
 from collections.abc import Sequence
-from functools import cache
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -27,8 +28,8 @@ from slidestat.engine.emissions.number_texts import (
     write_odd,
     write_whole,
 )
-from slidestat.engine.emissions.output_records import OutputRecords
-from slidestat.kernels.compile import borrowing_kernel
+from slidestat.engine.emissions.output_records import KeysAndValues, OutputRecords
+from slidestat.kernels.compile import borrowing_kernel, unlocked_kernel
 from slidestat.schemas.emission import Emission, emission_key
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 
@@ -69,10 +70,22 @@ class EmissionText:
         numbers: Floats,
         source_offsets: Integers,
     ) -> OutputRecords:
-        """Return the records of n emissions: `names` are the keys, `groups` int64[n] the place of
-        each emission's there; `numbers` float64[n, figures, 3] are estimates, lowers and uppers,
-        NaN for missing ones.
+        """Return the records of n emissions, whose text is written when it is asked for: `names`
+        are the keys, `groups` int64[n] the place of each emission's there; `numbers` float64[n,
+        figures, 3] are estimates, lowers and uppers, NaN for missing ones.
         """
+        return OutputRecords(
+            partial(self._text, names, groups, ends, numbers, source_offsets), ends
+        )
+
+    def _text(
+        self,
+        names: Sequence[str],
+        groups: Integers,
+        ends: Integers,
+        numbers: Floats,
+        source_offsets: Integers,
+    ) -> KeysAndValues:
         count = len(groups)
         encoded = list(map(_encode, names))
         name_ends = np.cumsum([0, *map(len, encoded)])
@@ -84,27 +97,28 @@ class EmissionText:
         values = np.empty(count * (len(self._record.text) + longest), np.uint8)
         key_ends, value_ends = np.zeros((2, count + 1), np.int64)
         _write_keys(*self._key, text, name_ends, groups, ends, keys, key_ends)
-        _write_records(
-            *self._record,
-            text,
-            name_ends,
-            groups,
-            ends,
-            numbers,
-            numbers.view(np.uint64),
-            odd_texts(numbers),
-            _known_texts(),
-            source_offsets,
-            values,
-            value_ends,
-        )
-        return OutputRecords(_column(keys, key_ends), _column(values, value_ends), ends)
+        odd = odd_texts(numbers)
+        with _KNOWN_BY_ONE:
+            _write_records(
+                *self._record,
+                text,
+                name_ends,
+                groups,
+                ends,
+                numbers,
+                numbers.view(np.uint64),
+                odd,
+                _KNOWN,
+                source_offsets,
+                values,
+                value_ends,
+            )
+        return _column(keys, key_ends), _column(values, value_ends)
 
 
-@cache
-def _known_texts() -> KnownTexts:
-    """Return the texts that this process knows: kernels run one at a time."""
-    return KnownTexts.none()
+# The texts that this process knows: one thread at a time uses and changes them.
+_KNOWN = KnownTexts.none()
+_KNOWN_BY_ONE = threading.Lock()
 
 
 def _name_on_the_wire(record: msgspec.Struct, attribute: str) -> str:
@@ -141,7 +155,7 @@ def _copy(text: Bytes, start: int, stop: int, out: Bytes, place: int) -> int:
     return place + stop - start
 
 
-@borrowing_kernel
+@unlocked_kernel
 def _write_keys(
     pieces: Bytes,
     piece_ends: Integers,
@@ -163,7 +177,7 @@ def _write_keys(
         stops[row + 1] = place
 
 
-@borrowing_kernel
+@unlocked_kernel
 def _write_records(
     pieces: Bytes,
     piece_ends: Integers,

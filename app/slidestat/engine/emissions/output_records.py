@@ -1,6 +1,6 @@
 """Records for the topics of outputs, as columns."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -21,6 +21,9 @@ class AlertRecord(NamedTuple):
     key: bytes
     value: bytes
     timestamp: int
+
+
+KeysAndValues = tuple[BinaryColumn, BinaryColumn]
 
 
 class EmittedNumbers(NamedTuple):
@@ -45,16 +48,24 @@ class OutputRecords(Sequence[OutputRecord]):
     they are kept.
     """
 
-    __slots__ = ("ends", "keys", "said", "values")
+    __slots__ = ("_columns", "ends", "said")
 
     def __init__(
         self,
-        keys: BinaryColumn,
-        values: BinaryColumn,
+        write: Callable[[], KeysAndValues],
         ends: Integers,
         said: Sequence[EmittedNumbers] = (),
     ) -> None:
-        self.keys, self.values, self.ends, self.said = keys, values, ends, said
+        """Create the records; `write` is called for their text when it is first asked for, in
+        whichever thread that is.
+        """
+        self._columns = write
+        self.ends, self.said = ends, said
+
+    @classmethod
+    def written(cls, keys: BinaryColumn, values: BinaryColumn, ends: Integers) -> "OutputRecords":
+        """Return the records of these keys and values."""
+        return cls(lambda: (keys, values), ends)
 
     @classmethod
     def of(cls, records: Iterable[OutputRecord]) -> "OutputRecords":
@@ -63,7 +74,8 @@ class OutputRecords(Sequence[OutputRecord]):
             return records
         rows = list(records)
         keys, values, ends = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(BinaryColumn.of(keys), BinaryColumn.of(values), np.array(ends, np.int64))
+        times = np.array(ends, np.int64)
+        return cls.written(BinaryColumn.of(keys), BinaryColumn.of(values), times)
 
     @classmethod
     def joined(cls, parts: Sequence["OutputRecords"]) -> "OutputRecords":
@@ -71,11 +83,29 @@ class OutputRecords(Sequence[OutputRecord]):
         if len(parts) == 1:
             return parts[0]
         return cls(
-            BinaryColumn.joined([part.keys for part in parts]),
-            BinaryColumn.joined([part.values for part in parts]),
+            lambda: (
+                BinaryColumn.joined([part.keys for part in parts]),
+                BinaryColumn.joined([part.values for part in parts]),
+            ),
             np.concatenate([np.empty(0, np.int64), *(part.ends for part in parts)]),
             [said for part in parts for said in part.said],
         )
+
+    @property
+    def keys(self) -> BinaryColumn:
+        """Return the keys."""
+        return self._written()[0]
+
+    @property
+    def values(self) -> BinaryColumn:
+        """Return the values."""
+        return self._written()[1]
+
+    def _written(self) -> KeysAndValues:
+        columns = self._columns()
+        # What they were written from is kept no longer.
+        self._columns = lambda: columns
+        return columns
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -88,7 +118,7 @@ class OutputRecords(Sequence[OutputRecord]):
 
     def __getitem__(self, index: int | slice) -> "OutputRecord | OutputRecords":
         if isinstance(index, slice):
-            return OutputRecords(self.keys[index], self.values[index], self.ends[index])
+            return OutputRecords.written(self.keys[index], self.values[index], self.ends[index])
         return self.keys[index] or b"", self.values[index] or b"", int(self.ends[index])
 
     def __iter__(self) -> Iterator[OutputRecord]:
@@ -97,7 +127,11 @@ class OutputRecords(Sequence[OutputRecord]):
 
     def take(self, rows: Integers) -> "OutputRecords":
         """Return the records of these rows, in their order."""
-        return OutputRecords(self.keys.take(rows), self.values.take(rows), self.ends[rows])
+        return OutputRecords.written(self.keys.take(rows), self.values.take(rows), self.ends[rows])
+
+    def at(self, times: Integers) -> "OutputRecords":
+        """Return the same records with other timestamps, int64[n]."""
+        return OutputRecords(self._written, times)
 
 
 NO_RECORDS = OutputRecords.of(())

@@ -110,15 +110,8 @@ class OutputTopics:
         if not len(columns):
             return columns
         # To Kafka a number of a sequence is a time long ago, at which retention deletes.
-        timestamps = np.zeros_like(columns.ends) if self._topology.is_sequence else columns.ends
-        self._producer.produce_columns(
-            topic,
-            partition,
-            columns.keys,
-            columns.values,
-            timestamps,
-            [*self._declared_by, *headers],
-        )
+        timed = columns.at(np.zeros_like(columns.ends)) if self._topology.is_sequence else columns
+        self._producer.produce_columns(topic, partition, timed, [*self._declared_by, *headers])
         return columns
 
     def _send_letter(self, letter: Letter, partition: int, topic: str) -> None:
