@@ -379,8 +379,8 @@ def _try_machine_code() -> None:
 
 
 _FULL_S = 0.1
-# Whose copying takes a millisecond.
-_MANY = 500
+# So many are queued by a backlog alone. A thread would begin late, as Python's lock is taken.
+_BACKLOG_RECORDS = 5_000
 # Of numbers whose text is not written yet; a text takes five times as much memory.
 _MOST_UNWRITTEN = 60_000
 _CHECK_S = 0.005
@@ -405,8 +405,8 @@ class ColumnProducer(BulkProducer):
     """A producer of two clients: columns need one of their own, as the Python client takes no
     columns.
 
-    So the order of records holds only within each of the two. Many records, whose copying takes
-    milliseconds, are queued by a thread, which lives as long as there are some.
+    So the order of records holds only within each of the two. While many are queued, others are
+    left to a thread, which lives as long as there are some.
     """
 
     def __init__(self, bootstrap_servers: str, *, track_offsets: bool = False) -> None:
@@ -424,12 +424,12 @@ class ColumnProducer(BulkProducer):
         records: OutputRecords,
         headers: Sequence[tuple[str, bytes]],
     ) -> None:
-        """Queue records, as `produce` does, in a quarter of its time. The text of many is written
-        later, and a refusal of them is raised by the next wait.
+        """Queue records, as `produce` does, in a quarter of its time. Of a backlog they are written
+        and queued later, and a refusal of them is raised by the next wait.
         """
         given = _Columns(topic, partition, records, headers)
         with self._turn:
-            is_later = bool(self._left) or len(records) >= _MANY
+            is_later = bool(self._left) or self._native.queued() >= _BACKLOG_RECORDS
             if is_later:
                 self._left.append(given)
                 if len(self._left) == 1:

@@ -5,8 +5,11 @@ import gc
 import os
 import subprocess
 import sys
+import threading
+import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
-from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.engine.emissions.output_records import KeysAndValues, OutputRecords
 from slidestat.errors import SlidestatError
 from slidestat.kafka import column_producer, producer as producer_module
 from slidestat.kafka.column_producer import ColumnProducer, bulk_producer
@@ -141,25 +144,26 @@ def test_a_full_queue_is_waited_for(
 
 
 @pytest.mark.parametrize(
-    ("partition", "size", "count", "message"),
-    [
-        (7, 10, 1, "There is no partition 7 of"),
-        (7, 10, 2 * column_producer._MANY, "There is no partition 7 of"),
-        (0, 9 * 2**20, 1, "cannot be sent"),
-    ],
+    ("partition", "size", "message"),
+    [(7, 10, "There is no partition 7 of"), (0, 9 * 2**20, "cannot be sent")],
 )
+@pytest.mark.parametrize("backlog", [0, 5_000])
 def test_what_is_refused_is_told(
     partition: int,
     size: int,
-    count: int,
     message: str,
+    backlog: int,
     both: list[BulkProducer],
     make_topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A partition that is not there, and a record that is too large; of many, by the next wait."""
+    """A partition that is not there, and a record that is too large; of a backlog, by the next
+    wait.
+    """
+    monkeypatch.setattr(column_producer, "_BACKLOG_RECORDS", backlog)
     topic = make_topic("refused")
     for producer in both:
-        some = OutputRecords.of([(b"k", b"v" * size, 0)] * count)
+        some = OutputRecords.of([(b"k", b"v" * size, 0)])
 
         async def send(producer: BulkProducer = producer, some: OutputRecords = some) -> None:
             producer.produce_columns(topic, partition, some, ())
@@ -168,6 +172,37 @@ def test_what_is_refused_is_told(
 
         with pytest.raises(SlidestatError, match=message):
             asyncio.run(send())
+
+
+def test_a_backlog_is_queued_in_its_order(
+    make_topic: Callable[..., str], bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some are queued at once, and others by a thread, which waits for room."""
+    monkeypatch.setattr(column_producer, "_BACKLOG_RECORDS", 100)
+    monkeypatch.setattr(column_producer, "FEW_RECORDS", 300)
+    topic = make_topic("backlog")
+    producer = ColumnProducer(bootstrap_servers)
+    texts = [b"%d" % number for number in range(9_000)]
+    writers = set()
+
+    def write(first: int, last: int) -> KeysAndValues:
+        writers.add(threading.current_thread())
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.01)  # The client has few records again meanwhile.
+        return BinaryColumn.of(texts[first:last]), BinaryColumn.of(texts[first:last])
+
+    async def send() -> None:
+        for first in range(0, len(texts), 60):
+            last = first + 60
+            records = OutputRecords(partial(write, first, last), np.full(60, 9, np.int64))
+            producer.produce_columns(topic, 0, records, ())
+            await asyncio.sleep(0.005)
+        await producer.flush()
+
+    asyncio.run(send())
+    assert [it[1] for it in read(bootstrap_servers, topic, 0)] == texts
+    assert len(writers) > 1
+    assert producer._unacknowledged() == 0
 
 
 def test_its_threads_end_with_it(bootstrap_servers: str) -> None:
