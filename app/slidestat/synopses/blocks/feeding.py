@@ -14,6 +14,7 @@ from slidestat.synopses.blocks.frequent_layout import threshold
 from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import fixed_phase, known_dead, oldest_of
 from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.keyed import first_from
 from slidestat.synopses.core.philox import priority
 
 # Summarise a block of items: counts merged after Misra and Gries, and small ones left out.
@@ -391,14 +392,7 @@ def find_start(
     tail = state[memory.TAIL]
     begin = tail_begin(head, state)
     before = state[memory.DEAD]
-    after = begin
-    high = state[memory.TOTAL]
-    while after < high:
-        middle = (after + high) >> 1
-        if times[middle - tail] >= start:
-            high = middle
-        else:
-            after = middle + 1
+    after = tail + first_from(times, begin - tail, state[memory.TOTAL] - tail, start)
     if after > begin:
         before = max(before, after - 1)
     left = left_tail(state[memory.TOTAL], head[memory.LEVELS])

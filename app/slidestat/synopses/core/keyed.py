@@ -1,4 +1,4 @@
-"""The driver of kernels: all keys of a batch in one call; and what their decoders share.
+"""The driver of kernels: all keys of a batch in one call; and what kernels of all families share.
 
 A kernel takes what its synopsis was made with, the stored states, the `Columns` of a batch, and
 what is its own. It walks over groups; in each it decodes the state, absorbs the events up to each
@@ -12,7 +12,7 @@ import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Bytes
+from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import (
     TIME_MAX,
     TIME_MIN,
@@ -122,6 +122,20 @@ def get_bits(data: Bytes, at: int) -> int:
     low = wire.get_fixed(data, at, 4)
     high = wire.get_fixed(data, at + 4, 4)
     return (high - ((high >> 31) << 32)) * (1 << 32) + low
+
+
+@borrowing_kernel
+def first_from(times: Integers, low: int, high: int, start: int) -> int:
+    """Return the first place in times[low:high], which do not fall, of a time from `start` on, or
+    `high` for none. Cost: O(log).
+    """
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
 
 
 @kernel

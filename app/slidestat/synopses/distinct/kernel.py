@@ -14,7 +14,7 @@ from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
-from slidestat.synopses.core.keyed import with_room
+from slidestat.synopses.core.keyed import first_from, with_room
 from slidestat.synopses.distinct import codec
 from slidestat.synopses.distinct.field_hash import MAX_LEVEL, level_of, multiples
 from slidestat.synopses.distinct.parameters import EPSILONS
@@ -39,20 +39,6 @@ def place_of(
     while stamps[at] == stamp and ids[table[at]] != item:
         at = (at + 1) & mixers[3]
     return at
-
-
-@borrowing_kernel
-def _first_from(times: Integers, count: int, start: int) -> int:
-    """Return the first of the slots 0..count - 1 with a time from `start` on."""
-    low = 0
-    high = count
-    while low < high:
-        middle = (low + high) >> 1
-        if times[middle] < start:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @borrowing_kernel
@@ -105,7 +91,7 @@ def answer(
 
     Cost: O(log kept) and the items in the window.
     """
-    first = _first_from(times, count, start)
+    first = first_from(times, 0, count, start)
     items = 0
     for slot in range(first, count):
         items += int(np.int64(alive[slot]))
@@ -284,9 +270,8 @@ def run(
                     head, polynomials, ids, times, alive, levels, count, start
                 )
         number = 0
-        for slot in range(
-            _first_from(times, count, max(after - head[codec.SPAN], TIME_MIN)), count
-        ):
+        oldest = max(after - head[codec.SPAN], TIME_MIN)
+        for slot in range(first_from(times, 0, count, oldest), count):
             if alive[slot]:
                 order[number] = slot
                 number += 1

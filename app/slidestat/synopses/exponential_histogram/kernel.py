@@ -15,7 +15,7 @@ from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
-from slidestat.synopses.core.keyed import with_room
+from slidestat.synopses.core.keyed import first_from, with_room
 from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import codec, units
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -147,13 +147,7 @@ def oldest_since(
     on that has such a time. Cost: O(log events + log runs + log total).
     """
     before = state[codec.TOTAL]
-    low, high = first, last
-    while low < high:
-        middle = (low + high) >> 1
-        if times[middle] < start:
-            low = middle + 1
-        else:
-            high = middle
+    low = first_from(times, first, last, start)
     newer = low - first if kind == codec.COUNT or low == first else ends[low - 1]
     unit = before + newer + 1
     if low == first:

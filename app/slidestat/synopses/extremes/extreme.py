@@ -253,14 +253,7 @@ def _answer(
     head: Integers, state: Integers, queue: Integers, start: int, answers: Integers, q: int, k: int
 ) -> None:
     """Write the bits of estimate, lower and upper for events from time `start` on: a search."""
-    low = state[OLDEST]
-    high = state[KEPT]
-    while low < high:
-        middle = (low + high) >> 1
-        if queue[0, middle] < start:
-            low = middle + 1
-        else:
-            high = middle
+    low = keyed.first_from(queue[0], state[OLDEST], state[KEPT], start)
     if low == state[KEPT]:
         answers[0, q, k] = answers[1, q, k] = answers[2, q, k] = _NO_VALUE
     else:

@@ -18,7 +18,7 @@ import numpy as np
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.keyed import open_body, open_envelope, seal, with_room
+from slidestat.synopses.core.keyed import first_from, open_body, open_envelope, seal, with_room
 from slidestat.synopses.core.wire import VERSION, get_varint, put_varint
 
 IN_BLOCKS, IN_PAIRS = 24, 29
@@ -90,14 +90,8 @@ def read_texts(
 @borrowing_kernel
 def _find(ids: Integers, start: int, end: int, one: int) -> int:
     """Return where `one` is in ids[start:end], which rise; -1 if it is not."""
-    low, high = start, end
-    while low < high:
-        middle = (low + high) >> 1
-        if ids[middle] < one:
-            low = middle + 1
-        else:
-            high = middle
-    return int(low) if low < end and ids[low] == one else -1
+    place = first_from(ids, start, end, one)
+    return place if place < end and ids[place] == one else -1
 
 
 @kernel

@@ -33,7 +33,7 @@ from slidestat.synopses.blocks.columns import column_limit, doubles, get_column,
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN
-from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
+from slidestat.synopses.core.keyed import first_from, get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.core.wire import get_varint, put_varint
 
@@ -305,15 +305,8 @@ def window_of(
     head: Integers, state: Integers, samples: Integers, start: int
 ) -> tuple[int, int, int]:
     """Return (first sample of the window from time `start` on, its fewest and most events)."""
-    low = 0
-    high = state[SIZE]
-    while low < high:
-        middle = (low + high) >> 1
-        if samples[TIME, middle] >= start:
-            high = middle
-        else:
-            low = middle + 1
+    low = first_from(samples[TIME], 0, state[SIZE], start)
     total = state[TOTAL]
     first = samples[POSITION, low] if low < state[SIZE] else total
     before = samples[POSITION, low - 1] if low > 0 else _sample_before(head, total, first)
-    return int(low), int(total - first), int(total - 1 - before)
+    return low, int(total - first), int(total - 1 - before)

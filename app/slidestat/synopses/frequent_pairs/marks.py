@@ -9,6 +9,7 @@ Marks lie in an array: marks[0] are numbers, rising, marks[1] their times.
 
 from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.keyed import first_from
 
 
 @borrowing_kernel
@@ -71,15 +72,7 @@ def since(
 
     Those from `first` on, which is last + 1 or a number above all marks, did.
     """
-    low = 0
-    high = size
-    while low < high:
-        middle = (low + high) >> 1
-        if marks[1, middle] < start:
-            low = middle + 1
-        else:
-            high = middle
-    for i in range(low, size):
+    for i in range(first_from(marks[1], 0, size, start), size):
         if is_marked(marks[0, i], last, share):
             first = marks[0, i]
             break

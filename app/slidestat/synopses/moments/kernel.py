@@ -14,7 +14,7 @@ from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Columns, follows
-from slidestat.synopses.core.keyed import with_room
+from slidestat.synopses.core.keyed import first_from, with_room
 from slidestat.synopses.moments import codec, moments
 
 MEAN, VARIANCE, DEVIATION = 0, 1, 2
@@ -208,25 +208,19 @@ def _bounds(
     they are: a search. The first column of `sums` has the moments of the newest `summed` buckets;
     return of how many then. Cost: O(log buckets), and a sum of those that are not in it.
     """
-    low = 0
-    high = state[codec.KEPT] - state[codec.OLDEST]
-    while low < high:
-        middle = (low + high) >> 1
-        if buckets[codec.NEWEST, state[codec.KEPT] - 1 - middle] >= start:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
+    kept = state[codec.KEPT]
+    cut = first_from(buckets[codec.NEWEST], state[codec.OLDEST], kept, start)
+    if cut == kept:
         found[:, :] = _NAN
         found[SIZE, :] = 0.0
         return summed
-    cut = state[codec.KEPT] - low
-    whole = low if buckets[codec.FIRST, cut] >= start else low - 1
+    is_whole = buckets[codec.FIRST, cut] >= start
+    whole = int(kept - cut if is_whole else kept - cut - 1)
     if whole < summed:
         sums[:, 0] = 0
         summed = 0
-    moments.add_all(sums, 0, buckets, state[codec.KEPT] - whole, state[codec.KEPT] - summed)
-    if whole == low:
+    moments.add_all(sums, 0, buckets, kept - whole, kept - summed)
+    if is_whole:
         told = spread_of_all(
             moments.squared_deviations(sums, 0),
             float(sums[moments.COUNT, 0]),

@@ -32,23 +32,12 @@ from slidestat.synopses.blocks.quantile_layout import (
     kept_width,
 )
 from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.keyed import first_from
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 
 WEIGHT, WIDTH, MAXIMUM = 0, 1, 2
 
 _LOWER, _UPPER, _ESTIMATE = 0, 1, 2
-
-
-@borrowing_kernel
-def _up_to(keys: Integers, begin: int, end: int, key: int) -> int:
-    """Return where keys above `key` begin, which is from `begin` to `end`."""
-    while begin < end:
-        middle = (begin + end) >> 1
-        if keys[middle] <= key:
-            begin = middle + 1
-        else:
-            end = middle
-    return begin
 
 
 @borrowing_kernel
@@ -141,17 +130,17 @@ def _first(
         if place < 0 and middle == until:
             break
         for r in range(len(begins)):
-            places[r] = _up_to(keys, begins[r], ends[r], middle)
+            places[r] = first_from(keys, begins[r], ends[r], middle + 1)
         if _holds(which, _sums(starts, facts, places, middle), middle, straddling, ranks):
             until = middle
             for r in range(len(begins)):
-                ends[r] = _up_to(keys, begins[r], places[r], middle - 1)
+                ends[r] = first_from(keys, begins[r], places[r], middle)
         else:
             beyond = middle
             for r in range(len(begins)):
                 begins[r] = places[r]
     for r in range(len(begins)):
-        places[r] = _up_to(keys, begins[r], starts[r + 1], until)
+        places[r] = first_from(keys, begins[r], starts[r + 1], until + 1)
     return until
 
 

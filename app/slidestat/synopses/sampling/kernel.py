@@ -26,6 +26,7 @@ from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import (
+    first_from,
     get_bits,
     get_now,
     open_body,
@@ -211,14 +212,7 @@ def chosen(head: Integers, kept: Integers, start: int) -> Integers:
     With replacement, one for each draw; without, the k of largest priority, old to new. Cost:
     O(kept) priorities (times k with replacement), and a sort without.
     """
-    low = 0
-    high = kept.shape[1]
-    while low < high:
-        middle = (low + high) >> 1
-        if kept[TIME, middle] < start:
-            low = middle + 1
-        else:
-            high = middle
+    low = first_from(kept[TIME], 0, kept.shape[1], start)
     active = kept.shape[1] - low
     if active == 0:
         return np.empty(0, np.int64)
