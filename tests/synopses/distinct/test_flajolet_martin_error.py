@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.distinct.codec import BITS
 from slidestat.synopses.distinct.flajolet_martin import (
-    BITS,
     BitmapsParameters,
     DistinctBitmaps,
     run_bitmaps_batch,

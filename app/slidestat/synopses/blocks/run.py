@@ -16,7 +16,6 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows, split
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import list_items
 from slidestat.synopses.quantiles.answer import answer_quantiles
 
@@ -71,7 +70,7 @@ def open_state(
     kind = head[memory.STORED]
     error_code, number, at = open_body(arena, start, end, kind, kind)
     if error_code != error_codes.OK:
-        return error_code, number, VERSION if error_code == error_codes.NEWER_VERSION else kind, 0
+        return error_code, number, 0, 0
     # Equal parameters are equal bytes.
     same = end - at >= len(made_with)
     for i in range(len(made_with)):
@@ -300,14 +299,17 @@ def run_blocks(
         states,
         columns,
         *(payload, parts, answers, facts, ends, held),
+        kinds=(parameters.stored_kind,),
         error_of=summary_error,
     )
     return RunResult(out, offsets, answers, facts, ends, lists[:, : ends[-1]], before, now, held)
 
 
-def summary_error(error_code: int, a: int, b: int, group: int) -> SynopsisError:
+def summary_error(
+    error_code: int, a: int, b: int, group: int, kinds: Sequence[int]
+) -> SynopsisError:
     """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch."""
     if error_code == error_codes.TOTAL_TOO_LARGE:
         sentence = "the window holds more than 2^40 events, which is more than can be kept"
         return WindowTooLargeError(sentence, None if group < 0 else group)
-    return error_codes.synopsis_error(error_code, a, b, group)
+    return error_codes.synopsis_error(error_code, a, b, group, kinds)

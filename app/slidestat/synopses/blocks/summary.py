@@ -81,7 +81,7 @@ class BlockSummary(Stored[P]):
             array, 0, len(array), made_with.stored_kind, shares
         )
         if error_code != error_codes.OK:
-            raise refused(data, error_code, int(number), any_window.kind)
+            raise refused(error_code, number, any_window.kind)
         try:
             parameters = made_with.of_bytes(shares.tolist(), int(number), int(seed))
         except SynopsisError:
@@ -93,7 +93,7 @@ class BlockSummary(Stored[P]):
             payload = np.empty(len(times), np.int64)
             error_code, blocks = load(head, array, at, len(array), state, 0, times, payload)
         if error_code != error_codes.OK:
-            raise refused(data, error_code, 0, any_window.kind)
+            raise refused(error_code, 0)
         return parameters, state, times, blocks
 
 
@@ -166,5 +166,5 @@ def for_one_window(
     array = np.frombuffer(bytearray(data), np.uint8)
     error_code, a, b, out = _convert(before, head, parameters.shares, array)
     if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), -1)
+        raise summary_error(error_code, int(a), int(b), -1, (parameters.kind,))
     return out.tobytes()

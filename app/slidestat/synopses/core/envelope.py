@@ -3,7 +3,7 @@
 Kernels have a reader of their own, `open_body` of keyed.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import ErrorOf
 
 _LIMB = 62
 START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
@@ -25,7 +24,7 @@ def kind_of(data: bytes) -> int:
     """
     error_code, number = _read_start(data)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, number, wire.VERSION, -1)
+        raise refused(error_code, number)
     return number
 
 
@@ -39,7 +38,7 @@ def opened(data: bytes, kind: int) -> Bytes:
     if not _is_whole(array):
         raise damaged()
     if found != kind:
-        raise refused(data, error_codes.OTHER_KIND, found, kind)
+        raise refused(error_codes.OTHER_KIND, found, kind)
     return array
 
 
@@ -111,20 +110,9 @@ def damaged() -> SynopsisError:
     return error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
 
 
-def refused(
-    data: bytes, error_code: int, number: int, *kinds: int, group: int = -1
-) -> SynopsisError:
-    """Return the error of bytes that a decoder for `kinds` refused with an error and its number.
-
-    A synopsis of another kind is named as such, also where the decoder took it for none.
-    """
-    if error_code == error_codes.NOT_A_SYNOPSIS:
-        found, kind = _read_start(data)
-        if found == error_codes.OK:
-            error_code, number = error_codes.OTHER_KIND, kind
-    is_other = error_code == error_codes.OTHER_KIND
-    known = " or ".join(map(str, kinds)) if is_other else wire.VERSION
-    return error_codes.synopsis_error(error_code, number, known, group)
+def refused(error_code: int, number: int, *kinds: int) -> SynopsisError:
+    """Return the error of bytes that a decoder for `kinds` refused with an error and its number."""
+    return error_codes.synopsis_error(int(error_code), int(number), 0, -1, kinds)
 
 
 def decoded(
@@ -137,19 +125,8 @@ def decoded(
     array = np.frombuffer(bytearray(data), np.uint8)
     error_code, number, *found = read(array, 0, len(array), *given)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), *kinds)
+        raise refused(error_code, number, *kinds)
     return found
-
-
-def refusals(states: Sequence[bytes | None], *kinds: int) -> ErrorOf:
-    """Return the `error_of` of `drive` for states that should be of one of these kinds."""
-
-    def error_of(error_code: int, a: int, b: int, group: int) -> SynopsisError:
-        if error_code in (error_codes.NOT_A_SYNOPSIS, error_codes.OTHER_KIND):
-            return refused(states[max(group, 0)] or b"", error_code, a, *kinds, group=group)
-        return error_codes.synopsis_error(error_code, a, b, group)
-
-    return error_of
 
 
 def _read_start(data: bytes) -> tuple[int, int]:

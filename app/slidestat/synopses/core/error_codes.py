@@ -4,6 +4,9 @@ Compiled code cannot compose messages: it returns an error code, its place, and 
 the message names.
 """
 
+from collections.abc import Sequence
+
+from slidestat.synopses.core import wire
 from slidestat.synopses.core.errors import NewerVersionError, SynopsisError, WindowTooLargeError
 
 OK = 0
@@ -27,7 +30,8 @@ NUMBER_NOT_LARGER = 36
 
 _SENTENCES = {
     NOT_A_SYNOPSIS: "these bytes are no synopsis: they do not start as one",
-    NEWER_VERSION: "these bytes were made by a newer version: their format is {a}, known is {b}",
+    NEWER_VERSION: "these bytes were made by a newer version: their format is {a}, known is "
+    f"{wire.VERSION}",
     OTHER_KIND: "these bytes hold a synopsis of kind {a}, not of kind {b}",
     CORRUPTED: "these bytes are damaged: their checksum or their content does not agree",
     OTHER_PARAMETERS: "these bytes were made with another epsilon, span or number of decimals",
@@ -59,9 +63,13 @@ _KINDS = {
 
 
 def synopsis_error(
-    error_code: int, a: int, b: int | str, group: int, value: float = 0.0
+    error_code: int, a: int, b: int, group: int, kinds: Sequence[int] = (), value: float = 0.0
 ) -> SynopsisError:
-    """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch."""
-    sentence = _SENTENCES[error_code].format(a=a, b=b, value=value)
+    """Return the error for `error_code`; `group` is its place in the batch, or -1 for no batch.
+
+    kinds: those of which bytes should have been.
+    """
+    wanted = " or ".join(map(str, kinds)) if error_code == OTHER_KIND else b
+    sentence = _SENTENCES[error_code].format(a=a, b=wanted, value=value)
     kind = _KINDS.get(error_code, SynopsisError)
     return kind(sentence, None if group < 0 else group)

@@ -24,7 +24,7 @@ from slidestat.synopses.core.batch import (
 from slidestat.synopses.core.errors import SynopsisError
 
 Kernel = Callable[..., tuple[Any, ...]]
-ErrorOf = Callable[[int, int, int, int], SynopsisError]
+ErrorOf = Callable[[int, int, int, int, Sequence[int]], SynopsisError]
 
 _OF_VALUES = (
     error_codes.BAD_VALUE,
@@ -40,14 +40,15 @@ def drive(
     states: Sequence[bytes | None] | Joined,
     columns: Columns,
     *own: Any,
+    kinds: Sequence[int],
     values: Any = (),
     error_of: ErrorOf = error_codes.synopsis_error,
 ) -> list[Any]:
     """Run a kernel over all groups; return what it returns: new states, where each begins, more.
 
     made_with: the first arguments of the kernel; own: the last ones. states: G stored states, None
-    for a new key; or these joined. values: those of the events, for errors. Raises SynopsisError
-    for another number of states, and for what the kernel finds wrong.
+    for a new key; or these joined. kinds: theirs; values: those of the events, for errors. Raises
+    SynopsisError for another number of states, and for what the kernel finds wrong.
     """
     groups = len(columns.starts) - 1
     if not isinstance(states, Joined):
@@ -57,8 +58,8 @@ def drive(
     if error_code != error_codes.OK:
         place = int(group) if groups > 1 else -1
         if error_code in _OF_VALUES:
-            raise error_codes.synopsis_error(error_code, 0, 0, place, float(values[a]))
-        raise error_of(int(error_code), int(a), int(b), place)
+            raise error_codes.synopsis_error(error_code, 0, 0, place, value=float(values[a]))
+        raise error_of(int(error_code), int(a), int(b), place, kinds)
     return found
 
 

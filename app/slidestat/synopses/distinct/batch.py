@@ -13,25 +13,18 @@ from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, intege
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Stored, moving
-from slidestat.synopses.distinct.codec import RANDOMISED_WAVE, SPAN, Kept
+from slidestat.synopses.distinct.codec import KIND, RANDOMISED_WAVE, SPAN, Kept
 from slidestat.synopses.distinct.field_hash import coefficients
 from slidestat.synopses.distinct.kernel import run
-from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS, DistinctParameters
+from slidestat.synopses.distinct.parameters import DistinctParameters
 
 
 @lru_cache(maxsize=64)
 def head_of(parameters: DistinctParameters) -> tuple[Integers, Integers]:
     """Return `parameters` as kernels take them, and the polynomials of the instances."""
-    head = [
-        round(parameters.epsilon * EPSILONS),
-        round(parameters.delta * DELTAS),
-        parameters.span,
-        parameters.seed,
-        parameters.instances,
-        parameters.capacity,
-        RANDOMISED_WAVE,
-    ]
-    return np.array(head, np.int64), coefficients(parameters.seed, parameters.instances)
+    own = parameters.instances, parameters.capacity, RANDOMISED_WAVE
+    head = np.array([*parameters.stored, *own], np.int64)
+    return head, coefficients(parameters.seed, parameters.instances)
 
 
 P = TypeVar("P")
@@ -87,7 +80,8 @@ def run_items(
     columns = batch.within(int(head[SPAN]))
     items = item_column(batch.values, len(columns.times))
     answers = np.empty((3, *batch.shape), np.float64)
-    out, ends = drive(run, (head, polynomials), states, columns, items, answers)
+    given = (head, polynomials), states, columns, items, answers
+    out, ends = drive(run, *given, kinds=(int(head[KIND]),))
     return BatchResult(split(out, ends), *answers)
 
 

@@ -38,6 +38,9 @@ from slidestat.synopses.distinct.field_hash import MAX_LEVEL
 BITMAPS = 18
 RANDOMISED_WAVE = 19
 
+BITS = 63
+"""Of a Flajolet-Martin bitmap."""
+
 # Places in the array of what a wave was made with; the first four are stored.
 EPSILON, DELTA, SPAN, SEED, INSTANCES, CAPACITY, KIND = 0, 1, 2, 3, 4, 5, 6
 STORED = 4
@@ -244,7 +247,7 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> 
     state = np.empty(STATE_SIZE, np.int64)
     error_code, number, at = read_head(array, 0, len(array), head, state)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), kind)
+        raise refused(error_code, number, kind)
     try:
         complete(head)
     except SynopsisError:
@@ -257,5 +260,5 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> 
     )
     error_code = read_items(array, at, len(array), head, state, *kept)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, 0, 0, -1)
+        raise refused(error_code, 0)
     return int(state[NOW]), kept

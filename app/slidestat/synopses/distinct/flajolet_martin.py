@@ -36,9 +36,10 @@ from slidestat.synopses.distinct.batch import (
     run_items,
     run_union,
 )
+from slidestat.synopses.distinct.codec import BITS
+from slidestat.synopses.distinct.kernel import first_zeros
 from slidestat.synopses.distinct.parameters import DELTAS, checked_delta
 
-BITS = 63  # of a bitmap
 MOST_ITEMS = 2.0**62
 MIN_BITMAPS = 16
 MAX_BITMAPS = 4096
@@ -79,20 +80,13 @@ class BitmapsParameters:
 
 @kernel
 def _bits_of(items: Integers, bitmaps: int, seed: int) -> Integers:
-    """Return the bit that each item sets: bit i of bitmap b is i * bitmaps + b.
-
-    i is how many of its random bits are 0 before the first 1, at most BITS - 1.
-    """
+    """Return the bit that each item sets: bit i of bitmap b is i * bitmaps + b."""
     bits = np.empty(len(items), np.int64)
     low, high = seed & _MASK, (seed >> 32) & _MASK
     for i in range(len(items)):
         item = items[i]
         a, b, c, _ = philox(item & _MASK, (item >> 32) & _MASK, 0, _STREAM, low, high)
-        drawn = (b << 30) | (c >> 2)  # BITS - 1 of them
-        level = 0
-        while level < BITS - 1 and (drawn >> (BITS - 2 - level)) & 1 == 0:
-            level += 1
-        bits[i] = level * bitmaps + (a & (bitmaps - 1))
+        bits[i] = first_zeros(b, c) * bitmaps + (a & (bitmaps - 1))
     return bits
 
 
@@ -142,16 +136,8 @@ _figures = lru_cache(maxsize=16)(_Figures)
 
 
 def _head_of(parameters: BitmapsParameters) -> Integers:
-    head = [
-        parameters.bitmaps,
-        round(parameters.delta * DELTAS),
-        parameters.span,
-        parameters.seed,
-        1,
-        _NO_LEVELS,
-        codec.BITMAPS,
-    ]
-    return np.array(head, np.int64)
+    stored = parameters.bitmaps, round(parameters.delta * DELTAS), parameters.span, parameters.seed
+    return np.array([*stored, 1, _NO_LEVELS, codec.BITMAPS], np.int64)
 
 
 def run_bitmaps_batch(

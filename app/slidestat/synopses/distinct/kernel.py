@@ -11,7 +11,7 @@ from math import ceil, floor
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import first_from, with_room
@@ -39,6 +39,18 @@ def place_of(
     while stamps[at] == stamp and ids[table[at]] != item:
         at = (at + 1) & mixers[3]
     return at
+
+
+@borrowing_kernel
+def first_zeros(high: int, low: int) -> int:
+    """Return how many of the first BITS - 1 of two times 32 random bits are 0 before the first 1:
+    which bit of a Flajolet-Martin bitmap an item sets.
+    """
+    drawn = (high << 30) | (low >> 2)
+    zeros = 0
+    while zeros < codec.BITS - 1 and (drawn >> (codec.BITS - 2 - zeros)) & 1 == 0:
+        zeros += 1
+    return zeros
 
 
 @borrowing_kernel
@@ -161,11 +173,11 @@ def _swept(
 
 
 @borrowing_kernel
-def _room(offsets: Integers, starts: Integers) -> int:
-    """Return how many slots the largest group may need."""
+def room_for(offsets: Integers, starts: Integers, shortest: int) -> int:
+    """Return how many slots the largest group may need, a stored item having `shortest` bytes."""
     most = 1
     for group in range(len(starts) - 1):
-        stored = (offsets[group + 1] - offsets[group]) // codec.SHORTEST_ITEM
+        stored = (offsets[group + 1] - offsets[group]) // shortest
         most = max(most, stored + starts[group + 1] - starts[group])
     return most
 
@@ -196,7 +208,7 @@ def run(
     """
     starts, events, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    room = _room(offsets, starts)
+    room = room_for(offsets, starts, codec.SHORTEST_ITEM)
     ids = np.empty(room, np.int64)
     times = np.empty(room, np.int64)
     alive = np.empty(room, np.uint8)
@@ -219,8 +231,7 @@ def run(
         if begin < stop:
             error_code, number, at = codec.read_head(arena, begin, stop, found, state)
             if error_code != error_codes.OK:
-                other = head[codec.KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
-                return error_code, group, number, other, out, ends
+                return error_code, group, number, 0, out, ends
             for i in range(codec.STORED):
                 if found[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends

@@ -6,7 +6,9 @@ Proof of both: docs/proofs.md.
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
+from typing import Self
 
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 
@@ -117,6 +119,17 @@ class SketchParameters:
         checked_delta(self.delta)
         check_whole("span", self.span, 1, MAX_SPAN)
         check_whole("seed", self.seed, 0, 2**63 - 1)
+
+    @classmethod
+    def of_stored(cls, head: Integers) -> Self:
+        """Return the parameters that bytes name; raises SynopsisError."""
+        epsilon, delta, span, seed = head[:4].tolist()
+        return cls(epsilon / EPSILONS, delta / DELTAS, span, seed)
+
+    @property
+    def stored(self) -> tuple[int, int, int, int]:
+        """The whole numbers that bytes name them by."""
+        return round(self.epsilon * EPSILONS), round(self.delta * DELTAS), self.span, self.seed
 
 
 @dataclass(frozen=True)

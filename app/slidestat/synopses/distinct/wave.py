@@ -32,7 +32,7 @@ from slidestat.synopses.distinct.batch import (
     run_union,
 )
 from slidestat.synopses.distinct.kernel import bounds_of, complete_level, fill_levels
-from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS, DistinctParameters
+from slidestat.synopses.distinct.parameters import EPSILONS, DistinctParameters
 
 Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
 """Given items, int64, returns which of them are meant: a mask of the same length."""
@@ -190,10 +190,7 @@ def _read(data: bytes) -> tuple[DistinctParameters, int, codec.Kept]:
     made: list[DistinctParameters] = []
 
     def complete(head: Integers) -> None:
-        epsilon, delta = int(head[codec.EPSILON]) / EPSILONS, int(head[codec.DELTA]) / DELTAS
-        made.append(
-            DistinctParameters(epsilon, delta, int(head[codec.SPAN]), int(head[codec.SEED]))
-        )
+        made.append(DistinctParameters.of_stored(head))
         head[codec.INSTANCES], head[codec.CAPACITY] = made[0].instances, made[0].capacity
 
     now, kept = codec.read_state(data, codec.RANDOMISED_WAVE, complete)

@@ -55,9 +55,14 @@ _LONGEST_HEAD = wire.BODY + 7 * wire.MAX_VARINT + 9
 
 
 @borrowing_kernel
-def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
-    """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
-    error_code, kind, at = open_body(data, start, end, COUNT, SUM)
+def read_head(
+    data: Bytes, start: int, end: int, low: int, high: int, head: Integers
+) -> tuple[int, int, int]:
+    """Check the envelope of data[start:end], of a kind from `low` to `high`, and fill `head`.
+
+    Returns (error, its number, offset).
+    """
+    error_code, kind, at = open_body(data, start, end, low, high)
     if error_code != error_codes.OK:
         return error_code, kind, start
     span, at = get_varint(data, at, end)
@@ -232,6 +237,6 @@ def strays_of(data: bytes) -> int:
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.empty(HEAD_SIZE, np.int64)
     state = np.empty(STATE_SIZE, np.int64)
-    _, _, at = read_head(array, 0, len(array), head)
+    _, _, at = read_head(array, 0, len(array), COUNT, SUM, head)
     decode(array, at, len(array), head, state, np.empty((2, FIRST_ROOM), np.int64))
     return int(state[INEXACT])

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, split
-from slidestat.synopses.core.envelope import refusals, refused
+from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
@@ -64,9 +64,9 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
     values = _values(parameters, batch.values, len(columns.times))
     answers = np.empty((3, *batch.shape), np.float64)
     head = head_of(parameters)
-    error_of = refusals(states, int(head[codec.KIND]))
+    kinds = (int(head[codec.KIND]),)
     own = values, answers
-    out, ends = drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
+    out, ends = drive(run, (head,), states, columns, *own, kinds=kinds, values=values)
     return BatchResult(split(out, ends), *answers)
 
 
@@ -141,10 +141,10 @@ def _read(data: bytes) -> tuple[Integers, Integers, Integers]:
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(codec.STATE_SIZE, np.int64)
-    error_code, number, at = codec.read_head(array, 0, len(array), head)
+    error_code, number, at = codec.read_head(array, 0, len(array), codec.COUNT, codec.SUM, head)
     runs = np.empty((2, codec.FIRST_ROOM), np.int64)
     if error_code == error_codes.OK:
         error_code, runs = codec.decode(array, at, len(array), head, state, runs)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), codec.COUNT, codec.SUM)
+        raise refused(error_code, number, codec.COUNT, codec.SUM)
     return head, state, runs[:, : state[codec.RUNS]]

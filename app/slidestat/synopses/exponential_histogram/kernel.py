@@ -16,7 +16,6 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import first_from, with_room
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import codec, units
 from slidestat.synopses.exponential_histogram.canonical import (
     LIVE_LIMIT,
@@ -244,12 +243,13 @@ def run(
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
+    kind = head[codec.KIND]
     scale = 10 ** head[codec.DECIMALS]
     found = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(codec.STATE_SIZE, np.int64)
     runs = np.empty((2, codec.FIRST_ROOM), np.int64)
     both = np.empty((2, 2, codec.FIRST_ROOM), np.int64)
-    ends = np.empty(0 if head[codec.KIND] == codec.COUNT else len(times), np.int64)
+    ends = np.empty(0 if kind == codec.COUNT else len(times), np.int64)
     out = np.empty(len(arena) + 64 * groups + 1024, np.uint8)
     out_offsets = np.zeros(groups + 1, np.int64)
     end = 0
@@ -259,19 +259,10 @@ def run(
             state[codec.NOW] = TIME_MIN
         else:
             error_code, number, at = codec.read_head(
-                arena, offsets[group], offsets[group + 1], found
+                arena, offsets[group], offsets[group + 1], kind, kind, found
             )
             if error_code != error_codes.OK:
-                return error_code, group, number, VERSION, out, out_offsets
-            if found[codec.KIND] != head[codec.KIND]:
-                return (
-                    error_codes.OTHER_KIND,
-                    group,
-                    found[codec.KIND],
-                    head[codec.KIND],
-                    out,
-                    out_offsets,
-                )
+                return error_code, group, number, 0, out, out_offsets
             for i in range(codec.HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
@@ -283,7 +274,7 @@ def run(
             return error_code, group, a, b, out, out_offsets
         event = starts[group]
         room = state[codec.RUNS] + starts[group + 1] - event
-        if head[codec.KIND] == codec.COUNT:
+        if kind == codec.COUNT:
             room = room_for_runs(
                 *(state[codec.TOTAL], head[codec.PER_LEVEL], state[codec.RUNS]),
                 starts[group + 1] - event,
@@ -318,7 +309,7 @@ def run(
                 break
             for k in range(len(spans)):
                 newer, size = oldest_since(
-                    *(state, head[codec.PER_LEVEL], both[side], added, head[codec.KIND]),
+                    *(state, head[codec.PER_LEVEL], both[side], added, kind),
                     *(times, ends, first, event, query_times[query] - spans[k]),
                 )
                 answers[0, query, k], answers[1, query, k], answers[2, query, k] = units.bounds(

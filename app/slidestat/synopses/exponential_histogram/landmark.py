@@ -110,8 +110,7 @@ def _run(
         if offsets[group + 1] > offsets[group]:
             error_code, number = _decode(arena, offsets[group], offsets[group + 1], decimals, state)
             if error_code != error_codes.OK:
-                known = wire.VERSION if error_code == error_codes.NEWER_VERSION else LANDMARK
-                return error_code, group, number, known, out, ends
+                return error_code, group, number, 0, out, ends
         query = query_starts[group]
         for event in range(starts[group], starts[group + 1] + 1):
             while query < query_starts[group + 1] and cuts[group + query] == event:
@@ -158,7 +157,7 @@ def run_landmark_batch(
     values = batch.doubles()
     counts = np.empty(batch.shape[0], np.int64)
     sums = np.empty((3, batch.shape[0]), np.float64)
-    own = values, counts, sums
-    out, ends = drive(_run, (parameters.decimals,), states, batch.columns, *own, values=values)
+    given = (parameters.decimals,), states, batch.columns, values, counts, sums
+    out, ends = drive(_run, *given, kinds=(LANDMARK,), values=values)
     new = split(out, ends)
     return LandmarkBatch(new, counts, BatchResult(new, *sums))

@@ -42,7 +42,7 @@ from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, keyed, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, BatchResult, Columns, follows, split
-from slidestat.synopses.core.envelope import decoded, refusals
+from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole
 from slidestat.synopses.core.stored import Estimating, StoredSynopsis
@@ -290,7 +290,7 @@ def run(
                 arena, offsets[group], offsets[group + 1], found, state, queue
             )
             if error_code != error_codes.OK:
-                return error_code, group, number, wire.VERSION, out, ends
+                return error_code, group, number, 0, out, ends
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends
@@ -375,8 +375,8 @@ def run_extreme_batch(
     head[SPAN] = parameters.span
     answers: Floats = np.empty((3, *batch.shape), np.float64)
     own = values.view(np.int64), answers.view(np.int64)
-    error_of = refusals(states, EXACT, APPROXIMATE)
-    out, ends = keyed.drive(run, (head,), states, columns, *own, values=values, error_of=error_of)
+    kinds = EXACT, APPROXIMATE
+    out, ends = keyed.drive(run, (head,), states, columns, *own, kinds=kinds, values=values)
     return BatchResult(split(out, ends), *answers)
 
 

@@ -19,7 +19,7 @@ from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.keyed import first_from, open_body, open_envelope, seal, with_room
-from slidestat.synopses.core.wire import VERSION, get_varint, put_varint
+from slidestat.synopses.core.wire import get_varint, put_varint
 
 IN_BLOCKS, IN_PAIRS = 24, 29
 """Kinds of named items (wire.py)."""
@@ -30,10 +30,10 @@ MAX_TEXT = 256
 @kernel
 def open_inner(
     arena: Bytes, offsets: Integers, kind: int, of_ids: int
-) -> tuple[int, int, int, int, Bytes, Integers]:
+) -> tuple[int, int, int, Bytes, Integers]:
     """Take the states of the ids out of those of named items, arena[offsets[g]:offsets[g + 1]].
 
-    kind: theirs; of_ids: that of the states of the ids. Returns (error, group, its two numbers, the
+    kind: theirs; of_ids: that of the states of the ids. Returns (error, group, its number, the
     states of the ids, their offsets). No bytes are a new state. Cost: O(bytes).
     """
     groups = len(offsets) - 1
@@ -45,17 +45,16 @@ def open_inner(
         if start < end:
             error_code, number, at = open_body(arena, start, end, kind, kind)
             if error_code != error_codes.OK:
-                known = VERSION if error_code == error_codes.NEWER_VERSION else kind
-                return error_code, group, number, known, inner, ends
+                return error_code, group, number, inner, ends
             size, at = get_varint(arena, at, end)
             if not (0 < size <= end - at):
-                return error_codes.CORRUPTED, group, 0, 0, inner, ends
+                return error_codes.CORRUPTED, group, 0, inner, ends
             body = open_envelope(inner, to, of_ids)
             inner[body : body + size] = arena[at : at + size]
             seal(inner, to, body + size)
             to = body + size
         ends[group + 1] = to
-    return error_codes.OK, 0, 0, 0, inner, ends
+    return error_codes.OK, 0, 0, inner, ends
 
 
 @kernel

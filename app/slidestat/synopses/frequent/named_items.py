@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
-from slidestat.synopses.blocks.run import RunResult, run_blocks, summary_error
+from slidestat.synopses.blocks.run import RunResult, run_blocks
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import (
@@ -38,7 +38,7 @@ from slidestat.synopses.core.batch import (
     require_states,
     split,
 )
-from slidestat.synopses.core.envelope import damaged
+from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.items import item_ids
@@ -172,7 +172,8 @@ def run_ids(
     """
     require_states(states, batch.columns)
     arena, outer = joined(states)
-    error_code, group, a, b, inner, offsets = open_inner(arena, outer, *kinds_of(parameters))
+    kind, of_ids = kinds_of(parameters)
+    error_code, group, number, inner, offsets = open_inner(arena, outer, kind, of_ids)
     if error_code == error_codes.OK:
         part = part_of(share)
         inside = Joined(inner[: offsets[-1]], offsets)
@@ -183,7 +184,8 @@ def run_ids(
             ran = run_blocks(parameters, inside, batch, ids, parts, holds=True)
         error_code, group, places = read_texts(arena, outer, np.diff(offsets), ran.held[0])
     if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), int(group) if len(states) > 1 else -1)
+        place = int(group) if len(states) > 1 else -1
+        raise error_codes.synopsis_error(error_code, int(number), 0, place, (kind,))
     return ran, Known(arena, places)
 
 
@@ -429,13 +431,13 @@ def _counts_of(data: bytes) -> PairedItems | FrequentItems:
     """Return the summary of ids in stored bytes; raises SynopsisError."""
     array = np.frombuffer(bytearray(data), np.uint8)
     if len(array) < wire.BODY:
-        raise summary_error(error_codes.NOT_A_SYNOPSIS, 0, 0, -1)
+        raise refused(error_codes.NOT_A_SYNOPSIS, 0)
     is_old = array[3] == IN_BLOCKS
     kinds = (IN_BLOCKS, FREQUENT) if is_old else (IN_PAIRS, PAIRED)
-    error_code, _, a, b, inner, ends = open_inner(
+    error_code, _, number, inner, ends = open_inner(
         array, np.array([0, len(array)], np.int64), *kinds
     )
     if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), -1)
+        raise refused(error_code, number, kinds[0])
     state = inner[: ends[1]].tobytes()
     return FrequentItems.from_bytes(state) if is_old else PairedItems.from_bytes(state)

@@ -38,7 +38,6 @@ from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, spl
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent import sticky
 from slidestat.synopses.frequent.answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
@@ -145,8 +144,7 @@ def open_state(
     kind = head[sticky.STORED]
     error_code, number, seed, span, at = sticky.read_head(arena, start, end, kind, found)
     if error_code != error_codes.OK:
-        known = VERSION if error_code == error_codes.NEWER_VERSION else kind
-        return error_code, number, known, samples
+        return error_code, number, 0, samples
     if seed != head[sticky.SEED] or span != head[sticky.SPAN] or not np.all(found == shares):
         return error_codes.OTHER_PARAMETERS, 0, 0, samples
     error_code, samples = sticky.decode(arena, at, end, head, state, added)
@@ -247,6 +245,7 @@ def run_random_frequent_batch(
         states,
         columns,
         *(batch.items(), part, facts, ends),
+        kinds=(parameters.stored_kind,),
         error_of=summary_error,
     )
     return FrequentBatch(split(out, offsets), ends, *lists[:, : ends[-1]], *facts)
@@ -286,7 +285,7 @@ def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
     kind = sticky.FIXED_RANDOM_FREQUENT if is_fixed else sticky.RANDOM_FREQUENT
     error_code, number, seed, span, _ = sticky.read_head(array, 0, len(array), kind, shares)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), kind)
+        raise refused(error_code, number, kind)
     epsilon, delta = shares.tolist()
     try:
         made = FixedRandomFrequentParameters if is_fixed else RandomFrequentParameters
@@ -295,5 +294,5 @@ def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
         raise damaged() from None
     error_code, _, _, samples = open_state(parameters.head, shares, array, 0, len(array), state, 0)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, 0, kind)
+        raise refused(error_code, 0)
     return parameters, state, samples

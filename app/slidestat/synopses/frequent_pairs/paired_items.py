@@ -29,7 +29,6 @@ from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, foll
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, open_body, with_room
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.frequent.answer import PARTS, with_columns
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
 from slidestat.synopses.frequent_pairs import codec, layout
@@ -152,25 +151,19 @@ def list_pairs(
 @borrowing_kernel
 def _open(
     made_with: Bytes, arena: Bytes, start: int, end: int, state: Integers
-) -> tuple[int, int, int, int, int]:
-    """Check a stored state; return (error, its two numbers, how many items it has, the offset)."""
+) -> tuple[int, int, int, int]:
+    """Check a stored state; return (error, its number, how many items it has, the offset)."""
     error_code, number, at = open_body(arena, start, end, layout.PAIRED, layout.PAIRED)
     if error_code != error_codes.OK:
-        return (
-            error_code,
-            number,
-            VERSION if error_code == error_codes.NEWER_VERSION else layout.PAIRED,
-            0,
-            at,
-        )
+        return error_code, number, 0, at
     # Equal parameters are equal bytes.
     same = end - at >= len(made_with)
     for i in range(len(made_with)):
         same = same and arena[at + i] == made_with[i]
     if not same:
-        return error_codes.OTHER_PARAMETERS, 0, 0, 0, at
+        return error_codes.OTHER_PARAMETERS, 0, 0, at
     number, at = codec.read_numbers(arena, at + len(made_with), end, state)
-    return error_codes.OK if at >= 0 else error_codes.CORRUPTED, 0, 0, number, at
+    return error_codes.OK if at >= 0 else error_codes.CORRUPTED, 0, number, at
 
 
 @kernel
@@ -182,17 +175,17 @@ def load(
     end: int,
     state: Integers,
     added: int,
-) -> tuple[int, int, int, layout.Memory, Integers, int]:
-    """Read a stored state, or none; return (error, its two numbers, it in memory, items, number).
+) -> tuple[int, int, layout.Memory, Integers, int]:
+    """Read a stored state, or none; return (error, its number, it in memory, items, how many).
 
     There is room for `added` more events and items.
     """
     state[layout.TOTAL] = 0
     state[layout.NOW] = TIME_MIN
     state[layout.MARKS] = 0
-    error_code, a, b, number, at = error_codes.OK, 0, 0, 0, end
+    error_code, a, number, at = error_codes.OK, 0, 0, end
     if start < end:
-        error_code, a, b, number, at = _open(made_with, arena, start, end, state)
+        error_code, a, number, at = _open(made_with, arena, start, end, state)
     items = np.empty(number + added, np.int64)
     depth, tail, held, drops = 1, 0, 0, 0
     if error_code == error_codes.OK and start < end:
@@ -202,7 +195,7 @@ def load(
         if at < 0 or depth < 0:
             error_code = error_codes.CORRUPTED
     if error_code != error_codes.OK:
-        return error_code, a, b, layout.make_memory(head, 1, 0, 0, 0, 0), items, 0
+        return error_code, a, layout.make_memory(head, 1, 0, 0, 0, 0), items, 0
     memory = layout.make_memory(
         head,
         max(depth, layout.levels_needed(head, held + added)),
@@ -213,7 +206,7 @@ def load(
     )
     if start < end:
         error_code = codec.decode(arena, at, end, head, state, memory, items[:number])
-    return error_code, 0, 0, memory, items, number
+    return error_code, 0, memory, items, number
 
 
 @kernel
@@ -261,11 +254,11 @@ def _run(
         event = starts[group]
         stop = starts[group + 1]
         added = stop - event
-        error_code, a, b, memory, items, number = load(
+        error_code, a, memory, items, number = load(
             head, made_with, arena, offsets[group], offsets[group + 1], state, added
         )
         if error_code != error_codes.OK:
-            return error_code, group, a, b, out, out_offsets, lists, before, now
+            return error_code, group, a, 0, out, out_offsets, lists, before, now
         if state[layout.TOTAL] + added > EVENT_LIMIT:
             return error_codes.TOTAL_TOO_LARGE, group, 0, 0, out, out_offsets, lists, before, now
         before, held[0, group + 1] = _note(before, held[0, group], items[:number])
@@ -339,6 +332,7 @@ def run_pairs(
         states,
         columns,
         *(items, part, instead, facts, ends, held),
+        kinds=PairedItems.kinds,
         error_of=summary_error,
     )
     listed = lists[:, : ends[-1]]
@@ -385,7 +379,7 @@ def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:
     array = np.frombuffer(bytearray(data), np.uint8)
     error_code, number, epsilon, at = codec.read_parameters(array, 0, len(array), layout.PAIRED)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), layout.PAIRED)
+        raise refused(error_code, number, layout.PAIRED)
     try:
         parameters = PairedParameters(float(epsilon), int(number))
     except SynopsisError:

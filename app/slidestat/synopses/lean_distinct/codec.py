@@ -29,7 +29,7 @@ from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.keyed import get_bits, open_envelope, put_bits, seal
 from slidestat.synopses.core.wire import get_varint, put_varint
-from slidestat.synopses.distinct.codec import COUNT, NOW, SPAN, STORED, read_counted
+from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN, STORED, read_counted
 
 LEAN_DISTINCT = 30
 
@@ -41,7 +41,6 @@ HEAD_SIZE = 6
 LEVELS = 2
 STATE_SIZE = 3
 
-MOST_LEVELS = 63  # bits of a bitmap
 NEVER = TIME_MIN - 1  # the last time of a bit that is not set
 LONGEST_HEAD = wire.BODY + (STORED + 3) * wire.MAX_VARINT
 LONGEST_ITEM = wire.MAX_VARINT + 8
@@ -145,7 +144,7 @@ def read_newest(
         ids[slot] = get_bits(data, at)
         at += 8
     state[LEVELS], at = get_varint(data, at, end)
-    if not (0 <= state[LEVELS] <= MOST_LEVELS) or (state[LEVELS] == 0 and at < end):
+    if not (0 <= state[LEVELS] <= BITS) or (state[LEVELS] == 0 and at < end):
         return error_codes.CORRUPTED, at
     if state[LEVELS] > 0 and state[COUNT] < head[EXACT]:  # only what has no room leaves bits alone
         return error_codes.CORRUPTED, at

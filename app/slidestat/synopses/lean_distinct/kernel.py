@@ -8,13 +8,13 @@ fewer events and kept items than are answered exactly needs no bits, and hashes 
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.distinct.codec import COUNT, NOW, SEED, SPAN, STORED
-from slidestat.synopses.distinct.kernel import in_order, place_of, table_mask
+from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SEED, SPAN, STORED
+from slidestat.synopses.distinct.kernel import first_zeros, in_order, place_of, room_for, table_mask
 from slidestat.synopses.lean_distinct import codec
 
 _MASK = (1 << 32) - 1
@@ -33,11 +33,7 @@ def bit_of(item: int, head: Integers) -> int:
     a, b, c, _ = philox(
         item & _MASK, (item >> 32) & _MASK, 0, _STREAM, seed & _MASK, (seed >> 32) & _MASK
     )
-    drawn = (b << 30) | (c >> 2)
-    level = 0
-    while level < codec.MOST_LEVELS - 1 and (drawn >> (codec.MOST_LEVELS - 2 - level)) & 1 == 0:
-        level += 1
-    return int(level * head[codec.BITMAPS] + ((a * head[codec.BITMAPS]) >> 32))
+    return int(first_zeros(b, c) * head[codec.BITMAPS] + ((a * head[codec.BITMAPS]) >> 32))
 
 
 @borrowing_kernel
@@ -135,7 +131,7 @@ def finish(
     return out, end
 
 
-@borrowing_kernel
+@kernel
 def read_state(
     arena: Bytes,
     begin: int,
@@ -145,31 +141,24 @@ def read_state(
     state: Integers,
     ids: Integers,
     times: Integers,
-) -> tuple[int, int, int, int]:
-    """Read a stored state up to its bits; return (error, its two numbers, the offset of these)."""
-    error_code, number, at = codec.read_head(arena, begin, stop, found, state)
+    last: Integers,
+    touched: Integers,
+    number: int,
+) -> tuple[int, int, int]:
+    """Read a stored state: its items into ids and times, and its bits as `read_bits` does.
+
+    Returns (error, its number, how many bits are touched then).
+    """
+    error_code, other, at = codec.read_head(arena, begin, stop, found, state)
     if error_code != error_codes.OK:
-        return (
-            error_code,
-            number,
-            codec.LEAN_DISTINCT if error_code == error_codes.OTHER_KIND else wire.VERSION,
-            at,
-        )
+        return error_code, other, number
     for i in range(STORED):
         if found[i] != head[i]:
-            return error_codes.OTHER_SETTINGS, 0, 0, at
+            return error_codes.OTHER_SETTINGS, 0, number
     error_code, at = codec.read_newest(arena, at, stop, head, state, ids, times)
-    return error_code, 0, 0, at
-
-
-@borrowing_kernel
-def room_for(offsets: Integers, starts: Integers) -> int:
-    """Return how many slots the largest group may need."""
-    most = 1
-    for group in range(len(starts) - 1):
-        stored = (offsets[group + 1] - offsets[group]) // codec.SHORTEST_ITEM
-        most = max(most, stored + starts[group + 1] - starts[group])
-    return most
+    if error_code == error_codes.OK and state[codec.LEVELS] > 0:
+        error_code, number = codec.read_bits(arena, at, stop, head, state, last, touched, number)
+    return error_code, 0, number
 
 
 @kernel
@@ -201,7 +190,7 @@ def run(
     """
     starts, events, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
-    room = room_for(offsets, starts)
+    room = room_for(offsets, starts, codec.SHORTEST_ITEM)
     ids = np.empty(room, np.int64)
     times = np.empty(room, np.int64)
     found = np.empty(room, np.int64)
@@ -209,7 +198,7 @@ def run(
     stamps = np.zeros(len(table), np.int64)
     stamp = 0
     mixers = mixers_of(head)
-    last = np.full(codec.MOST_LEVELS * head[codec.BITMAPS], codec.NEVER, np.int64)
+    last = np.full(BITS * head[codec.BITMAPS], codec.NEVER, np.int64)
     touched = np.empty(len(last), np.int64)
     stored = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(codec.STATE_SIZE, np.int64)
@@ -223,11 +212,11 @@ def run(
         begin, stop = offsets[group], offsets[group + 1]
         number = 0
         if begin < stop:
-            error_code, a, b, at = read_state(arena, begin, stop, head, stored, state, ids, times)
-            if error_code == error_codes.OK and state[codec.LEVELS] > 0:
-                error_code, number = codec.read_bits(arena, at, stop, head, state, last, touched, 0)
+            error_code, a, number = read_state(
+                arena, begin, stop, head, stored, state, ids, times, last, touched, 0
+            )
             if error_code != error_codes.OK:
-                return error_code, group, a, b, out, ends
+                return error_code, group, a, 0, out, ends
         count = state[COUNT]
         error_code, a, b, after = follows(columns, group, state[NOW])
         if error_code != error_codes.OK:
@@ -290,31 +279,28 @@ def run(
 
 
 @kernel
-def unite(
-    head: Integers, arena: Bytes, offsets: Integers
-) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Return, as `run` does, the one state that has seen what all states of `arena` have seen."""
+def unite(head: Integers, arena: Bytes, offsets: Integers) -> tuple[int, int, int, Bytes, Integers]:
+    """Return the one state that has seen what all states of `arena` have seen.
+
+    Returns (error, the part that has it, its number, new arena, its offsets).
+    """
     ends = np.zeros(2, np.int64)
     out = np.empty(len(arena) + 64, np.uint8)
     ids = np.empty(len(arena) // codec.SHORTEST_ITEM + 1, np.int64)
     times = np.empty(len(ids), np.int64)
-    last = np.full(codec.MOST_LEVELS * head[codec.BITMAPS], codec.NEVER, np.int64)
+    last = np.full(BITS * head[codec.BITMAPS], codec.NEVER, np.int64)
     touched = np.empty(len(last), np.int64)
     stored = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(codec.STATE_SIZE, np.int64)
     now = TIME_MIN
     count = number = 0
     for part in range(len(offsets) - 1):
-        begin, stop = offsets[part], offsets[part + 1]
-        error_code, a, b, at = read_state(
-            arena, begin, stop, head, stored, state, ids[count:], times[count:]
+        error_code, a, number = read_state(
+            *(arena, offsets[part], offsets[part + 1], head, stored, state),
+            *(ids[count:], times[count:], last, touched, number),
         )
-        if error_code == error_codes.OK and state[codec.LEVELS] > 0:
-            error_code, number = codec.read_bits(
-                arena, at, stop, head, state, last, touched, number
-            )
         if error_code != error_codes.OK:
-            return error_code, part, a, b, out, ends
+            return error_code, part, a, out, ends
         now = max(now, state[NOW])
         count += state[COUNT]
     order = np.argsort(times[:count])
@@ -333,4 +319,4 @@ def unite(
     )
     kept = found[:seen]
     out, ends[1] = finish(out, 0, head, now, ids, times, kept, last, touched, number)
-    return error_codes.OK, 0, 0, 0, out, ends
+    return error_codes.OK, 0, 0, out, ends

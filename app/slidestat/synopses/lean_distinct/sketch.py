@@ -29,14 +29,13 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.distinct.batch import ItemSynopsis, common, item_column
-from slidestat.synopses.distinct.codec import COUNT, DELTA, EPSILON, NOW, SEED, SPAN
-from slidestat.synopses.distinct.parameters import DELTAS, EPSILONS
+from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN
 from slidestat.synopses.lean_distinct import codec
 from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, run, set_bit, unite
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
 
 MOST_ITEMS = 2.0**62
-_CHANCES = 2.0 ** -np.minimum(np.arange(1, codec.MOST_LEVELS + 1), codec.MOST_LEVELS - 1)
+_CHANCES = 2.0 ** -np.minimum(np.arange(1, BITS + 1), BITS - 1)
 
 
 def moments(items: Floats, bitmaps: int) -> tuple[Floats, Floats]:
@@ -55,7 +54,7 @@ class Figures:
     def __init__(self, bitmaps: int, delta: float) -> None:
         self._bitmaps = bitmaps
         self._reach = reach(delta)
-        self._known = np.full((3, codec.MOST_LEVELS * bitmaps + 1), np.nan)
+        self._known = np.full((3, BITS * bitmaps + 1), np.nan)
         self._known[:, 0] = 0.0
 
     def _root(self, bits: Floats, side: int) -> Floats:
@@ -95,9 +94,7 @@ def figures_for(
     many bits are set. No answer of these is below `parameters.exact`: so many are there for sure.
     """
     known = exact >= 0
-    bits = np.minimum(
-        np.where(known, 0.0, set_bits), codec.MOST_LEVELS * parameters.bitmaps
-    ).astype(np.int64)
+    bits = np.minimum(np.where(known, 0.0, set_bits), BITS * parameters.bitmaps).astype(np.int64)
     found = _figures(parameters.bitmaps, parameters.delta).of(bits.ravel())
     found = found.reshape(3, *bits.shape).clip(float(parameters.exact), inf)
     return np.where(known, exact, found)
@@ -106,15 +103,7 @@ def figures_for(
 @lru_cache(maxsize=64)
 def head_of(parameters: LeanDistinctParameters) -> Integers:
     """Return `parameters` as kernels take them."""
-    head = [
-        round(parameters.epsilon * EPSILONS),
-        round(parameters.delta * DELTAS),
-        parameters.span,
-        parameters.seed,
-        parameters.bitmaps,
-        parameters.exact,
-    ]
-    return np.array(head, np.int64)
+    return np.array([*parameters.stored, parameters.bitmaps, parameters.exact], np.int64)
 
 
 def run_lean_distinct_batch(
@@ -133,7 +122,8 @@ def run_lean_distinct_batch(
     columns = batch.within(parameters.span)
     items = item_column(batch.values, len(columns.times))
     answers = np.empty((2, *batch.shape), np.float64)
-    out, ends = drive(run, (head_of(parameters),), states, columns, items, answers)
+    given = (head_of(parameters),), states, columns, items, answers
+    out, ends = drive(run, *given, kinds=LeanDistinct.kinds)
     return BatchResult(split(out, ends), *figures_for(parameters, answers[0], answers[1]))
 
 
@@ -142,11 +132,10 @@ def united(parameters: LeanDistinctParameters, states: Sequence[bytes]) -> bytes
 
     Raises SynopsisError for bytes that are not a state made with these parameters. Cost: O(bytes).
     """
-    error_code, part, a, b, out, ends = unite(head_of(parameters), *joined(states))
+    error_code, part, a, out, ends = unite(head_of(parameters), *joined(states))
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(
-            error_code, int(a), int(b), part if len(states) > 1 else -1
-        )
+        place = int(part) if len(states) > 1 else -1
+        raise error_codes.synopsis_error(int(error_code), int(a), 0, place, LeanDistinct.kinds)
     return bytes(out[: ends[1]])
 
 
@@ -157,28 +146,27 @@ def window_of(parameters: LeanDistinctParameters, state: bytes, start: int) -> b
     Raises SynopsisError for bytes that are no such state. Cost: O(bytes).
     """
     arena = np.frombuffer(bytearray(state), np.uint8)
-    error_code, a, b, out, end = _window(head_of(parameters), arena, start)
+    error_code, a, out, end = _window(head_of(parameters), arena, start)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(a), int(b), -1)
+        raise refused(error_code, a, codec.LEAN_DISTINCT)
     return bytes(out[:end])
 
 
 @kernel
-def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, int, Bytes, int]:
-    """Return (error, its two numbers, bytes, how many of them are the state)."""
+def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, Bytes, int]:
+    """Return (error, its number, bytes, how many of them are the state)."""
     ids = np.empty(len(arena) // codec.SHORTEST_ITEM + 1, np.int64)
     times = np.empty(len(ids), np.int64)
-    last = np.full(codec.MOST_LEVELS * head[codec.BITMAPS], codec.NEVER, np.int64)
+    last = np.full(BITS * head[codec.BITMAPS], codec.NEVER, np.int64)
     touched = np.empty(len(last), np.int64)
     stored = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(codec.STATE_SIZE, np.int64)
     out = np.empty(len(arena) + 64, np.uint8)
-    error_code, a, b, at = read_state(arena, 0, len(arena), head, stored, state, ids, times)
-    number = 0
-    if error_code == error_codes.OK and state[codec.LEVELS] > 0:
-        error_code, number = codec.read_bits(arena, at, len(arena), head, state, last, touched, 0)
+    error_code, a, number = read_state(
+        arena, 0, len(arena), head, stored, state, ids, times, last, touched, 0
+    )
     if error_code != error_codes.OK:
-        return error_code, a, b, out, 0
+        return error_code, a, out, 0
     for i in range(number):
         last[touched[i]] = 0 if last[touched[i]] >= start else codec.NEVER
     first = 0
@@ -191,7 +179,7 @@ def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, int, By
     alone[SPAN] = 1
     kept = np.arange(state[COUNT] - 1, first - 1, -1)
     out, end = finish(out, 0, alone, 1, ids, times, kept, last, touched, number)
-    return error_codes.OK, 0, 0, out, end
+    return error_codes.OK, 0, out, end
 
 
 class LeanDistinct(ItemSynopsis[LeanDistinctParameters], Estimating[LeanDistinctParameters]):
@@ -244,10 +232,9 @@ def _read(data: bytes) -> tuple[LeanDistinctParameters, int]:
     head, state = np.zeros(codec.HEAD_SIZE, np.int64), np.zeros(codec.STATE_SIZE, np.int64)
     error_code, number, _ = codec.read_head(array, 0, len(array), head, state)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), codec.LEAN_DISTINCT)
+        raise refused(error_code, number, codec.LEAN_DISTINCT)
     try:
-        epsilon, delta = int(head[EPSILON]) / EPSILONS, int(head[DELTA]) / DELTAS
-        made = LeanDistinctParameters(epsilon, delta, int(head[SPAN]), int(head[SEED]))
+        made = LeanDistinctParameters.of_stored(head)
     except SynopsisError:
         raise damaged() from None
     return made, int(state[NOW])

@@ -176,7 +176,7 @@ def _steps(
         parameters.head, parameters.shares, data, starts
     )
     if error_code != error_codes.OK:
-        raise summary_error(error_code, int(a), int(b), -1)
+        raise summary_error(error_code, int(a), int(b), -1, Quantiles.kinds)
     return steps, ends, events, extremes
 
 

@@ -17,11 +17,10 @@ from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import BatchResult, joined, questions, split, windows
-from slidestat.synopses.core.envelope import Body, damaged
+from slidestat.synopses.core.envelope import Body, damaged, refused
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import with_room
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
 from slidestat.synopses.merge.summary import StateSummary, WindowFigure, must_agree
 from slidestat.synopses.moments import codec
@@ -183,7 +182,7 @@ def _pool(
     large = np.zeros((len(starts) - 1) * len(spans), np.int64)
     error_code, number, out, ends = _pooled(*joined(parts), starts, times, asked, large)
     if error_code != error_codes.OK:
-        raise error_codes.synopsis_error(error_code, int(number), VERSION, -1)
+        raise refused(error_code, number, codec.SPREAD)
     return split(out, ends), large
 
 

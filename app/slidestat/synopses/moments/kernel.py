@@ -11,7 +11,7 @@ In memory a bucket is a column: rows of moments.py, then NEWEST and FIRST; oldes
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Columns, follows
 from slidestat.synopses.core.keyed import first_from, with_room
@@ -287,7 +287,7 @@ def run(
                 arena, offsets[group], offsets[group + 1], read_with, state, buckets
             )
             if error_code != error_codes.OK:
-                return error_code, group, number, wire.VERSION, out, ends
+                return error_code, group, number, 0, out, ends
             for i in range(codec.HEAD_SIZE):
                 if read_with[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends

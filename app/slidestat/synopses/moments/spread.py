@@ -26,7 +26,6 @@ import numpy as np
 from slidestat.synopses.core import envelope
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, split
-from slidestat.synopses.core.envelope import refusals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
@@ -245,8 +244,8 @@ def run_spread_batch(
     head[codec.SPAN] = parameters.span
     head[codec.DECIMALS] = parameters.decimals
     answers: Floats = np.empty((kernel.STATISTICS + 1, 3, *batch.shape), np.float64)
-    own, error_of = (values, answers), refusals(states, codec.SPREAD)
-    out, ends = drive(kernel.run, (head,), states, columns, *own, values=values, error_of=error_of)
+    given = (head,), states, columns, values, answers
+    out, ends = drive(kernel.run, *given, kinds=(codec.SPREAD,), values=values)
     new = split(out, ends)
     of = [BatchResult(new, *answer) for answer in answers]
     return SpreadResult(

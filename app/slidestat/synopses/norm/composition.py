@@ -356,7 +356,7 @@ def read(data: bytes, kind: int, settings: bytes, span: int, width: int) -> Buck
     own = np.frombuffer(bytearray(settings), np.uint8)
     error_code, number, left, merged, columns, rows = _read(array, kind, own, span, width)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), kind)
+        raise refused(error_code, number, kind)
     buckets = Buckets(width)
     buckets.newest, buckets.first, buckets.items, buckets.weights = columns[:_SINGLE, ::-1]
     buckets.single = columns[_SINGLE, ::-1] != 0

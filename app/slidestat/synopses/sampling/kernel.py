@@ -255,7 +255,7 @@ def run(
         if offsets[group] < offsets[group + 1]:
             error_code, number, kept = read(arena, offsets[group], offsets[group + 1], found, state)
             if error_code != error_codes.OK:
-                return error_code, group, number, wire.VERSION, out, ends
+                return error_code, group, number, 0, out, ends
             for i in range(HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_SETTINGS, group, 0, 0, out, ends

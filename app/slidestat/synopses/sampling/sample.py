@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, require_windows, split
-from slidestat.synopses.core.envelope import decoded, refusals
+from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
@@ -94,9 +94,8 @@ def run_sample_batch(
     priority for each event (k with replacement).
     """
     bits = batch.doubles().view(np.int64)
-    error_of = refusals(states, kernel.WITH_REPLACEMENT, kernel.WITHOUT_REPLACEMENT)
-    head = _head(parameters)
-    out, ends = drive(kernel.run, (head,), states, batch.columns, bits, error_of=error_of)
+    given = (_head(parameters),), states, batch.columns, bits
+    out, ends = drive(kernel.run, *given, kinds=SlidingSample.kinds)
     return split(out, ends)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slidestat.kernels.compile import kernel
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import decoded
@@ -76,8 +76,7 @@ def _run(
                 arena, offsets[group], offsets[group + 1], settings, head, state, table, runs
             )
             if error_code != error_codes.OK:
-                known = head[cells.KIND] if error_code == error_codes.OTHER_KIND else wire.VERSION
-                return error_code, group, number, known, out, ends, listed, figures
+                return error_code, group, number, 0, out, ends, listed, figures
             table = own_table
             runs = own_runs
         error_code, a, b, after = follows(columns, group, state[cells.NOW])
@@ -130,18 +129,18 @@ def run_cells(
     columns = batch.within(int(settings.head[cells.SPAN]))
     queries, spans = batch.shape
     list_ends = np.zeros(queries * spans + 1, np.int64)
-    out, ends, listed, figures = drive(
-        _run, (settings.head, settings.stored), states, columns, ids, list_ends, error_of=_error_of
-    )
+    given = (settings.head, settings.stored), states, columns, ids, list_ends
+    kinds = (int(settings.head[cells.KIND]),)
+    out, ends, listed, figures = drive(_run, *given, kinds=kinds, error_of=_error_of)
     size = list_ends[-1]
     return CellsBatch(split(out, ends), list_ends, listed[:size], *figures[:, :size])
 
 
-def _error_of(error_code: int, a: int, b: int, group: int) -> SynopsisError:
+def _error_of(error_code: int, a: int, b: int, group: int, kinds: Sequence[int]) -> SynopsisError:
     if error_code == cells.TOO_MANY_CELLS:
         rule = f"the window holds more than {a} items, the capacity"
         return WindowTooLargeError(rule, None if group < 0 else group)
-    return error_codes.synopsis_error(error_code, a, b, group)
+    return error_codes.synopsis_error(error_code, a, b, group, kinds)
 
 
 def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:

@@ -57,6 +57,7 @@ from slidestat.synopses.value_quantiles.codec import (
     STATE_SIZE,
     TOTAL,
     USED,
+    VALUE_QUANTILES,
     expire,
     read,
     room_for,
@@ -470,6 +471,7 @@ def run_value_quantile_batch(
         states,
         columns._replace(spans=columns.spans[order]),
         *(values.view(np.int64), parts, asked, found, ranks),
+        kinds=(VALUE_QUANTILES,),
         values=values,
     )
     back = np.argsort(order, kind="stable")

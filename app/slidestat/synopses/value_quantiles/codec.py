@@ -424,8 +424,7 @@ def read(
     """
     error_code, number, at = open_body(data, start, end, VALUE_QUANTILES, VALUE_QUANTILES)
     if error_code != error_codes.OK:
-        known = VALUE_QUANTILES if error_code == error_codes.OTHER_KIND else wire.VERSION
-        return error_code, number, known, runs, table, cells
+        return error_code, number, 0, runs, table, cells
     for i in range(3):
         found, at = get_varint(data, at, end)
         if found != head[i]:

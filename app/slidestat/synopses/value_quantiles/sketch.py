@@ -146,7 +146,7 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
         np.empty((64, bands.COLUMNS), np.int64),
     )
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), codec.VALUE_QUANTILES)
+        raise refused(error_code, number, codec.VALUE_QUANTILES)
     return state, runs, table, cells
 
 

@@ -54,11 +54,14 @@ def place(time: int) -> int:
 
 
 @borrowing_kernel
-def read_head(data: Bytes, start: int, end: int, head: Integers) -> tuple[int, int, int]:
-    """Check the envelope of data[start:end] and fill `head`; return (error, its number, offset)."""
-    error_code, kind, at = open_body(data, start, end, COUNT, POSITION)
+def read_head(data: Bytes, start: int, end: int, kind: int, head: Integers) -> tuple[int, int, int]:
+    """Check the envelope of data[start:end], of a kind, and fill `head`.
+
+    Returns (error, its number, offset).
+    """
+    error_code, number, at = open_body(data, start, end, kind, kind)
     if error_code != error_codes.OK:
-        return error_code, kind, start
+        return error_code, number, start
     span, at = get_varint(data, at, end)
     per_level, at = get_varint(data, at, end)
     if not (1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_PER_LEVEL):

@@ -15,7 +15,6 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import with_room
-from slidestat.synopses.core.wire import VERSION
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import LIVE_LIMIT, TOTAL_LIMIT, rebased
 from slidestat.synopses.waves import codec, pool
@@ -122,6 +121,7 @@ def run(
     """
     starts, times, query_starts, query_times, asks, _, cuts = columns
     groups = len(starts) - 1
+    kind = head[codec.KIND]
     found = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(pool.STATE_SIZE, np.int64)
     levels = np.empty((pool.LEVEL_ROWS, pool.LEVELS), np.int64)
@@ -144,19 +144,10 @@ def run(
             pool.clear(state, levels)
         else:
             error_code, number, at = codec.read_head(
-                arena, offsets[group], offsets[group + 1], found
+                arena, offsets[group], offsets[group + 1], kind, found
             )
             if error_code != error_codes.OK:
-                return error_code, group, number, VERSION, out, out_offsets
-            if found[codec.KIND] != head[codec.KIND]:
-                return (
-                    error_codes.OTHER_KIND,
-                    group,
-                    found[codec.KIND],
-                    head[codec.KIND],
-                    out,
-                    out_offsets,
-                )
+                return error_code, group, number, 0, out, out_offsets
             for i in range(codec.HEAD_SIZE):
                 if found[i] != head[i]:
                     return error_codes.OTHER_PARAMETERS, group, 0, 0, out, out_offsets
@@ -178,10 +169,10 @@ def run(
             until = query_times[query]
             pool.drop_all_dead(state, items, levels, state[pool.NOW] - head[codec.SPAN])
             for k in range(len(asks)):
-                if head[codec.KIND] == codec.POSITION:
+                if kind == codec.POSITION:
                     figures = answer_age(state, items, until, asks[k])
                 else:
-                    figures = _answer_window(head[codec.KIND], state, items, until - asks[k])
+                    figures = _answer_window(kind, state, items, until - asks[k])
                 for i in range(3):
                     answers[i, query, k] = figures[i]
         state[pool.NOW] = after

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, integers, split
-from slidestat.synopses.core.envelope import refusals, refused
+from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
@@ -92,8 +92,8 @@ def run_wave_batch(
     values = _values(KINDS[kind], batch.values, len(columns.times))
     answers = np.empty((3, *batch.shape), np.float64)
     head = np.array([KINDS[kind], parameters.span, parameters.per_level], np.int64)
-    error_of = refusals(states, KINDS[kind])
-    out, ends = drive(run, (head,), states, columns, values, answers, error_of=error_of)
+    kinds = (KINDS[kind],)
+    out, ends = drive(run, (head,), states, columns, values, answers, kinds=kinds)
     return BatchResult(split(out, ends), *answers)
 
 
@@ -180,13 +180,11 @@ def _read(data: bytes, kind: str) -> tuple[Integers, Integers, Integers]:
     state = np.empty(pool.STATE_SIZE, np.int64)
     levels = np.empty((pool.LEVEL_ROWS, pool.LEVELS), np.int64)
     items = np.empty((pool.ITEM_ROWS, len(array)), np.int64)
-    error_code, number, at = codec.read_head(array, 0, len(array), head)
-    if error_code == error_codes.OK and head[codec.KIND] != KINDS[kind]:
-        raise refused(data, error_codes.OTHER_KIND, int(head[codec.KIND]), KINDS[kind])
+    error_code, number, at = codec.read_head(array, 0, len(array), KINDS[kind], head)
     if error_code == error_codes.OK:
         error_code = codec.decode(array, at, len(array), head, state, items, levels)
     if error_code != error_codes.OK:
-        raise refused(data, error_code, int(number), KINDS[kind])
+        raise refused(error_code, number, KINDS[kind])
     return head, state, items
 
 
