@@ -6,13 +6,13 @@ query (they are cut there already), answers, and encodes the new state.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Bytes, Integers
+from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import (
     TIME_MAX,
     TIME_MIN,
@@ -24,6 +24,8 @@ from slidestat.synopses.core.batch import (
 from slidestat.synopses.core.errors import SynopsisError
 
 Kernel = Callable[..., tuple[Any, ...]]
+Row = TypeVar("Row", Bytes, Integers)
+Table = TypeVar("Table", Integers, Floats)
 ErrorOf = Callable[[int, int, int, int, Sequence[int]], SynopsisError]
 
 _OF_VALUES = (
@@ -140,10 +142,22 @@ def first_from(times: Integers, low: int, high: int, start: int) -> int:
 
 
 @kernel
-def with_room(out: Bytes, end: int, more: int) -> Bytes:
-    """Return `out`, or a longer copy of out[:end], with room for `more` bytes behind `end`."""
+def with_room(out: Row, end: int, more: int) -> Row:
+    """Return `out`, or a longer copy of out[:end], with room for `more` bytes, or numbers, behind
+    `end`.
+    """
     if len(out) - end >= more:
         return out
-    longer = np.empty(2 * len(out) + more, np.uint8)
+    longer = np.empty(2 * len(out) + more, out.dtype)
     longer[:end] = out[:end]
+    return longer
+
+
+@kernel
+def with_columns(rows: Table, end: int, more: int) -> Table:
+    """Return `rows`, or a longer copy of rows[:, :end], with room for `more` columns behind."""
+    if rows.shape[1] - end >= more:
+        return rows
+    longer = np.empty((rows.shape[0], 2 * (end + more)), rows.dtype)
+    longer[:, :end] = rows[:, :end]
     return longer

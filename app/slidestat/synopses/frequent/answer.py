@@ -15,6 +15,7 @@ from slidestat.synopses.blocks.feeding import find_start, tail_begin
 from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.keyed import with_columns
 
 PARTS = 1_000_000
 """A share is asked for in whole millionths."""
@@ -103,16 +104,6 @@ def _tally(
     for i in range(size):
         counts[2, i] = min(counts[2, i], most)
     return counts[:, :size], int(min(short, most)), int(covered), int(straddling)
-
-
-@kernel
-def with_columns(lists: Integers, listed: int, more: int) -> Integers:
-    """Return `lists`, or a longer copy of lists[:, :listed], with room for `more` behind it."""
-    if listed + more <= lists.shape[1]:
-        return lists
-    longer = np.empty((3, 2 * (listed + more)), np.int64)
-    longer[:, :listed] = lists[:, :listed]
-    return longer
 
 
 @kernel

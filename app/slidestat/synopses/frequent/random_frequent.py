@@ -37,9 +37,9 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import drive, with_room
+from slidestat.synopses.core.keyed import drive, with_columns, with_room
 from slidestat.synopses.frequent import sticky
-from slidestat.synopses.frequent.answer import PARTS, with_columns
+from slidestat.synopses.frequent.answer import PARTS
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
 
 

@@ -6,7 +6,8 @@ O(values kept) for each quantile. Proof: docs/proofs.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -23,15 +24,15 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import parts_of, windows
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
+from slidestat.synopses.core.keyed import with_columns, with_room
 from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary
-from slidestat.synopses.quantiles.answer import collect, rank_of
+from slidestat.synopses.quantiles.answer import WIDTH, rank_of, steps_of, window_runs
 from slidestat.synopses.quantiles.quantiles import QuantileEstimate, Quantiles
 
-# Rows of the steps of a union, by rising value: the value, the events it stands for, the width that
-# ends at it, and how many more straddling events may be, and are for certain, up to it.
-_VALUE, _EVENTS, _WIDTH, _POSSIBLE, _CERTAIN = 0, 1, 2, 3, 4
-_ROWS = 5
+# Rows of what is known of a window, for each of its values.
+HIGH, LOW, POSSIBLE, CERTAIN = 0, 1, 2, 3
+_STEP_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -50,79 +51,53 @@ class UnionQuantiles:
 @kernel
 def _known(
     head: Integers, shares: Floats, data: Bytes, starts: Integers
-) -> tuple[int, int, int, Floats, Integers, Integers, Floats]:
+) -> tuple[int, int, int, Integers, Integers, Integers, Integers]:
     """Return what a part knows of the windows that start at `starts`.
 
-    Returns (error, its two numbers, steps, ends, events, extremes): steps[:, ends[k]:ends[k + 1]]
-    are the values that `collect` gives of window k, and their figures. Of the events, events[k, 0]
-    are in known blocks and events[k, 1] straddle, with values from extremes[k, 0] to
-    extremes[k, 1].
+    Returns (error, its two numbers, keys, rows, ends, events): keys[ends[k]:ends[k + 1]] are those
+    of the values of window k (columns.py), with their rows, of which L may be below 0. Of the
+    events, events[k, 0] are in known blocks and events[k, 1] straddle.
     """
     state = np.empty(STATE_SIZE, np.int64)
-    steps = np.empty((3, 0), np.float64)
+    found = np.empty(0, np.int64)
+    rows = np.empty((_STEP_ROWS, 0), np.int64)
     ends = np.zeros(len(starts) + 1, np.int64)
     events = np.zeros((len(starts), 2), np.int64)
-    extremes = np.zeros((len(starts), 2), np.float64)
     made_with = put_parameters(head, shares)
     error_code, a, b, at = open_state(head, shares, made_with, data, 0, len(data), state)
     if error_code != error_codes.OK:
-        return error_code, a, b, steps, ends, events, extremes
+        return error_code, a, b, found, rows, ends, events
     times = np.empty(state[TOTAL] - state[TAIL], np.int64)
     payload = np.empty(len(times), np.int64)
     error_code, blocks = load(head, data, at, len(data), state, 0, times, payload)
     if error_code != error_codes.OK:
-        return error_code, 0, 0, steps, ends, events, extremes
+        return error_code, 0, 0, found, rows, ends, events
     for k in range(len(starts)):
-        keys, figures, covered, straddling, least, most = collect(
+        keys, begins, facts, _, covered, straddling = window_runs(
             head, state, times, payload, blocks, starts[k]
         )
-        ends[k + 1] = ends[k] + len(keys)
-        longer = np.empty((3, ends[k + 1]), np.float64)
-        longer[:, : ends[k]] = steps[:, : ends[k]]
-        longer[0, ends[k] :] = doubles(keys)
-        longer[1:, ends[k] :] = figures
-        steps = longer
-        events[k, 0] = covered
-        events[k, 1] = straddling
-        extremes[k] = doubles(np.array([least, most]))
-    return error_codes.OK, 0, 0, steps, ends, events, extremes
-
-
-@borrowing_kernel
-def _answer(steps: Floats, covered: int, part: int) -> tuple[float, float, float, float]:
-    """Return (estimate, lower, upper, rank error) of the part/PARTS quantile; NaN for no events.
-
-    `covered` is the number of events in known blocks, the c of the proof. Cost: O(steps).
-    """
-    estimate = lower = upper = error = np.nan
-    width = int(np.sum(steps[_WIDTH]))
-    later = int(np.sum(steps[_CERTAIN]))
-    if covered + later == 0:
-        return estimate, lower, upper, error
-    count = 0
-    inside = 0
-    high_before = -1
-    i = 0
-    while i < steps.shape[1]:
-        value = steps[_VALUE, i]
-        while i < steps.shape[1] and steps[_VALUE, i] == value:
-            count += int(steps[_EVENTS, i])
-            width -= int(steps[_WIDTH, i])
-            inside += int(steps[_POSSIBLE, i])
-            later -= int(steps[_CERTAIN, i])
-            i += 1
-        high = count + inside - rank_of(part, covered + inside)
-        low = max(count - width, 0) - rank_of(part, covered + later)
-        if np.isnan(lower) and high >= 0:
-            lower = value
-        if np.isnan(estimate) and low + high >= 0:
-            estimate = value
-            error = float(max(0, -low, high_before + 1))
-        if low >= 0:
-            upper = value
-            break
-        high_before = high
-    return estimate, lower, upper, error
+        widths = facts[WIDTH].astype(np.float64)
+        keys, figures = steps_of(keys, begins, facts, widths, straddling, False)
+        end = ends[k]
+        found = with_room(found, end, len(keys))
+        rows = with_columns(rows, end, len(keys))
+        count = 0
+        width = int(np.sum(figures[1]))
+        i = 0
+        while i < len(keys):
+            key = keys[i]
+            while i < len(keys) and keys[i] == key:
+                count += int(figures[0, i])
+                width -= int(figures[1, i])
+                i += 1
+            found[end] = key
+            rows[HIGH, end], rows[LOW, end] = count, count - width
+            rows[POSSIBLE, end] = straddling[0] if key >= straddling[1] else 0
+            rows[CERTAIN, end] = straddling[0] if key >= straddling[2] else 0
+            end += 1
+        ends[k + 1] = end
+        events[k, 0], events[k, 1] = covered, straddling[0]
+    return error_codes.OK, 0, 0, found, rows, ends, events
 
 
 def union_quantiles(
@@ -137,59 +112,35 @@ def union_quantiles(
     windows(asked.spans, asked.parameters.span)
     parts = parts_of(quantiles)
     answers = np.empty((4, len(bundles), len(asked.spans), len(parts)), np.float64)
-    for bundle, first in enumerate(asked.starts[:-1].tolist()):
-        pieces: list[list[Floats]] = [[] for _ in asked.spans]
-        covered = np.zeros(len(asked.spans), np.int64)
-        for part in range(first, int(asked.starts[bundle + 1])):
-            steps, ends, events, extremes = _steps(
-                asked.parameters, asked.states[part], asked.times[part] - asked.spans
-            )
-            for k, window in enumerate(pieces):
-                window.append(_united(steps[:, ends[k] : ends[k + 1]], events[k, 1], extremes[k]))
-            covered += events[:, 0]
-        for k, window in enumerate(pieces):
-            together = np.concatenate(window, axis=1)
-            together = together[:, np.argsort(together[_VALUE], kind="stable")]
-            for j, asked_for in enumerate(parts.tolist()):
-                answers[:, bundle, k, j] = _answer(together, int(covered[k]), asked_for)
+    for bundle, (first, last) in enumerate(pairwise(asked.starts.tolist())):
+        known = [
+            _windows(asked.parameters, asked.states[part], asked.times[part] - asked.spans)
+            for part in range(first, last)
+        ]
+        for k, of_span in enumerate(zip(*known, strict=True)):
+            figures = _together(of_span).figures_of(parts)
+            answers[:, bundle, k] = np.array(figures, np.float64).reshape(-1, 4).T
     return UnionQuantiles(*answers)
 
 
-def known_steps(
-    parameters: QuantileParameters, state: bytes, start: int
-) -> tuple[Floats, int, int, Floats]:
-    """Return what a state knows of its events from time `start` on.
-
-    Returns (steps, c, U, extremes): steps, float64[3, :], are values, not falling, the events that
-    each stands for, and the width that ends at it; extremes are the least and the largest value
-    that the U straddling events may have. Raises SynopsisError.
-    """
-    steps, _, events, extremes = _steps(parameters, state, np.array([start], np.int64))
-    return steps, int(events[0, 0]), int(events[0, 1]), extremes[0]
-
-
-def _steps(
+def _windows(
     parameters: QuantileParameters, state: bytes, starts: Integers
-) -> tuple[Floats, Integers, Integers, Floats]:
+) -> list["WindowQuantiles"]:
+    """Return what a state knows of its events from each of `starts` on; L may be below 0.
+
+    Raises SynopsisError for bytes that are no such state.
+    """
     data = np.frombuffer(bytearray(state), np.uint8)
-    error_code, a, b, steps, ends, events, extremes = _known(
+    error_code, a, b, keys, rows, ends, events = _known(
         parameters.head, parameters.shares, data, starts
     )
     if error_code != error_codes.OK:
         raise summary_error(error_code, int(a), int(b), -1, Quantiles.kinds)
-    return steps, ends, events, extremes
-
-
-def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:
-    """Return the steps of a part as those of a union."""
-    rows = np.zeros((_ROWS, steps.shape[1] + 2), np.float64)
-    rows[:3, :-2] = steps
-    if straddling == 0:
-        return rows[:, :-2]
-    rows[_VALUE, -2:] = extremes
-    rows[_POSSIBLE, -2] = straddling
-    rows[_CERTAIN, -1] = straddling
-    return rows
+    values = doubles(keys)
+    return [
+        WindowQuantiles(values[at:to], rows[:, at:to], *of_window)
+        for (at, to), of_window in zip(pairwise(ends.tolist()), events.tolist(), strict=True)
+    ]
 
 
 # Quantiles of one window, as step functions that bound the number of events up to each value.
@@ -209,9 +160,6 @@ def _united(steps: Floats, straddling: int, extremes: Floats) -> Floats:
 MOST_VALUES = 2_048
 _MOST_EVENTS = 1 << 43
 """So that a millionth's share of them, times a million, is a 64-bit number."""
-
-HIGH, LOW, POSSIBLE, CERTAIN = 0, 1, 2, 3
-_STEP_ROWS = 4
 
 
 @kernel
@@ -254,7 +202,7 @@ def _summary_answer(
         possible = rows[POSSIBLE, i]
         later = straddling - rows[CERTAIN, i]
         high = rows[HIGH, i] + possible - rank_of(part, covered + possible)
-        low = rows[LOW, i] - rank_of(part, covered + later)
+        low = max(rows[LOW, i], 0) - rank_of(part, covered + later)
         if lower < 0 and high >= 0:
             lower = i
         if estimate < 0 and low + high >= 0:
@@ -284,36 +232,16 @@ class WindowQuantiles(WindowSummary):
         summary = Quantiles.from_bytes(state)
         at = summary.now if now is None else now
         summary.query(n, 0.5, at)  # which refuses a window that cannot be
-        steps, covered, straddling, extremes = known_steps(summary.parameters, state, at - n)
-        values, last = np.unique(steps[0], return_index=True)
-        if len(values) == 0:
-            return cls(values, np.zeros((_STEP_ROWS, 0), np.int64), 0, 0)
-        ends = np.append(last[1:], steps.shape[1]) - 1
-        count = np.cumsum(steps[1])[ends]
-        width = steps[2].sum() - np.cumsum(steps[2])[ends]
-        rows = np.empty((_STEP_ROWS, len(values)), np.int64)
-        rows[HIGH] = np.minimum(count, covered)
-        rows[LOW] = np.minimum(np.maximum(count - width, 0), covered)
-        rows[POSSIBLE] = np.where(values >= extremes[0], straddling, 0)
-        rows[CERTAIN] = np.where(values >= extremes[1], straddling, 0)
-        return _within_room(cls(values, rows, covered, straddling))
+        (window,) = _windows(summary.parameters, state, np.array([at - n], np.int64))
+        rows = window.rows.copy()
+        rows[LOW] = np.maximum(rows[LOW], 0)
+        return _within_room(replace(window, rows=rows))
 
     def merge(self, *others: "WindowQuantiles") -> "WindowQuantiles":
         parts = (self, *others)
         if sum(part.events_high for part in parts) > _MOST_EVENTS:
             raise WindowTooLargeError("the windows hold more than 2^43 events together")
-        values = np.concatenate([part.values for part in parts])
-        rises = np.concatenate([np.diff(part.rows, axis=1, prepend=0) for part in parts], axis=1)
-        order = np.argsort(values, kind="stable")
-        values = values[order]
-        ends = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])
-        together = WindowQuantiles(
-            values[ends],
-            np.cumsum(rises[:, order], axis=1)[:, ends],
-            sum(part.covered for part in parts),
-            sum(part.straddling for part in parts),
-        )
-        return _within_room(together)
+        return _within_room(_together(parts))
 
     def quantile(self, quantile: float) -> QuantileEstimate:
         """Return a quantile, from 0 to 1 of at most six decimals; NaN for no events.
@@ -324,7 +252,10 @@ class WindowQuantiles(WindowSummary):
 
     def quantiles(self, quantiles: Sequence[float]) -> list[QuantileEstimate]:
         """Return several quantiles; SynopsisError for numbers that are no quantiles."""
-        parts = parts_of(quantiles)
+        return self.figures_of(parts_of(quantiles))
+
+    def figures_of(self, parts: Integers) -> list[QuantileEstimate]:
+        """Return the quantiles `parts`, in millionths."""
         if len(self.values) == 0:
             return [QuantileEstimate(np.nan, np.nan, np.nan, np.nan)] * len(parts)
         answers = []
@@ -389,6 +320,21 @@ class WindowQuantiles(WindowSummary):
             and bool(np.all(np.diff(self.values) > 0))
             and (0 < self.events_high <= _MOST_EVENTS)
         )
+
+
+def _together(parts: Sequence[WindowQuantiles]) -> WindowQuantiles:
+    """Return the summary of all windows as one, with all of their values."""
+    values = np.concatenate([part.values for part in parts])
+    rises = np.concatenate([np.diff(part.rows, axis=1, prepend=0) for part in parts], axis=1)
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    ends = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])
+    return WindowQuantiles(
+        values[ends],
+        np.cumsum(rises[:, order], axis=1)[:, ends],
+        sum(part.covered for part in parts),
+        sum(part.straddling for part in parts),
+    )
 
 
 def _differences(rows: Integers) -> tuple[Integers, Integers, Integers, Integers]:

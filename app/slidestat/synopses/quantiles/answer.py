@@ -10,8 +10,9 @@ So each figure is the first stored key at which one of them reaches the rank ask
 by bisection of the blocks' sorted runs, which are not merged: a window costs what it takes to copy
 its keys, not to sort them.
 
-A run is a block's keys. facts[:, r] are how many events each key of run r stands for, how much of
-the width ends at its maximum, and that; its keys are keys[starts[r] : starts[r + 1]].
+A run is a block's keys, or the tail's, which is the last run. facts[:, r] are how many events each
+key of run r stands for, how much of the width ends at its maximum, that, and its minimum; its keys
+are keys[starts[r] : starts[r + 1]].
 """
 
 from math import sqrt
@@ -35,7 +36,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.keyed import first_from
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 
-WEIGHT, WIDTH, MAXIMUM = 0, 1, 2
+WEIGHT, WIDTH, MAXIMUM, MINIMUM = 0, 1, 2, 3
 
 _LOWER, _UPPER, _ESTIMATE = 0, 1, 2
 
@@ -224,74 +225,6 @@ def _extremes(
     return least, most
 
 
-@borrowing_kernel
-def _add(
-    rows: Integers,
-    size: int,
-    weight: int,
-    maximum: int,
-    width: float,
-    keys: Integers,
-    figures: Floats,
-    at: int,
-) -> int:
-    """Append a block's values and maximum, as `collect` has them."""
-    for i in range(size):
-        keys[at] = rows[i]
-        figures[0, at] = weight
-        figures[1, at] = 0
-        at += 1
-    if width > 0:
-        keys[at] = maximum
-        figures[0, at] = 0
-        figures[1, at] = width
-        at += 1
-    return at
-
-
-@kernel
-def _add_blocks(
-    head: Integers, state: Integers, blocks: Blocks, after: int, keys: Integers, figures: Floats
-) -> int:
-    """Append the blocks from event `after` on; return how many steps there are."""
-    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
-    fineness, fresh = head[memory.FINENESS], head[memory.FRESH]
-    is_random = head[memory.KIND] == memory.RANDOM_QUANTILES
-    at = 0
-    event = after
-    while event > 0:
-        layer = trailing_zeros(event)
-        if layer < BASE or event + (1 << layer) > left:
-            break
-        block = event >> layer
-        g = phase_of(head, left, layer, block)
-        width = float(kept_width(layer, g, fineness, fresh))
-        if is_random:
-            width = kept_spread(layer, g, fineness, fresh)
-        facts = memory.kept_facts(head, blocks, layer, block)
-        if is_random:
-            at = _add(facts[memory.LOW : memory.LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
-        rows = memory.kept_rows(head, blocks, layer, block, g)[0]
-        weight = 1 << kept_weight(layer, g, fineness, fresh)
-        at = _add(rows, facts[memory.LISTED], weight, facts[memory.HIGH], width, keys, figures, at)
-        event += 1 << layer
-    for layer in range(bit_length(left) - 1, BASE - 1, -1):
-        complete = left >> layer
-        if complete & 1 == 1 and (complete - 1) << layer >= event:
-            width = float(fresh_width(layer, fresh))
-            if is_random:
-                width = fresh_spread(layer, fresh)
-            facts = memory.waiting_facts(head, blocks, layer)
-            if is_random:
-                at = _add(facts[memory.LOW : memory.LOW + 1], 1, 0, 0, 0.0, keys, figures, at)
-            rows = memory.waiting_rows(head, blocks, layer)[0]
-            weight = 1 << fresh_weight(layer, fresh)
-            at = _add(
-                rows, facts[memory.LISTED], weight, facts[memory.HIGH], width, keys, figures, at
-            )
-    return at
-
-
 @kernel
 def _extent(
     head: Integers, state: Integers, times: Integers, blocks: Blocks, start: int
@@ -308,44 +241,6 @@ def _extent(
     return after, before, room
 
 
-@kernel
-def collect(
-    head: Integers, state: Integers, times: Integers, payload: Integers, blocks: Blocks, start: int
-) -> tuple[Integers, Floats, int, int, int, int]:
-    """Return the steps of a window that starts at time `start`, in the order of their values.
-
-    Returns (keys, figures, c, U, least, most): figures[0] is how many events each key stands for,
-    figures[1] how much of the width, or of V, ends at it; U more events may be in the window, their
-    keys from least to most. Cost: O(steps * log steps).
-    """
-    total = state[memory.TOTAL]
-    left = left_tail(total, head[memory.LEVELS])
-    after, before, room = _extent(head, state, times, blocks, start)
-    straddling = after - 1 - before
-    keys = np.empty(room, np.int64)
-    figures = np.empty((2, room), np.float64)
-    at = 0
-    if after < left:
-        at = _add_blocks(head, state, blocks, after, keys, figures)
-    since = max(after, left)
-    at = _add(payload[since - state[memory.TAIL] :], total - since, 1, 0, 0.0, keys, figures, at)
-    least = most = 0
-    if straddling > 0:
-        least, most = _extremes(head, state, blocks, before + 1, after)
-        for extreme in (least, most):
-            keys[at] = extreme
-            figures[0, at] = 0
-            figures[1, at] = 0
-            at += 1
-    # Of equal keys the first comes first: what runs must be what plain Python gives.
-    order = np.argsort(keys[:at], kind="mergesort")
-    ordered = np.empty((2, at), np.float64)
-    for i in range(at):
-        for k in range(2):
-            ordered[k, i] = figures[k, order[i]]
-    return keys[order], ordered, int(total - after), int(straddling), least, most
-
-
 @borrowing_kernel
 def rank_of(part: int, events: int) -> int:
     """Return max(1, ceil(part * events / PARTS)), without rounding."""
@@ -357,9 +252,7 @@ def _likely_answer(
     keys: Integers,
     figures: Floats,
     covered: int,
-    straddling: int,
-    least: int,
-    most: int,
+    straddling: Integers,
     part: int,
     factor: float,
 ) -> tuple[float, float, float, float]:
@@ -367,8 +260,7 @@ def _likely_answer(
 
     factor: s^2 / V, above 0. Cost: O(steps).
     """
-    fewest = rank_of(part, covered)
-    most_asked = rank_of(part, covered + straddling)
+    ranks = rank_of(part, covered), rank_of(part, covered + straddling[0])
     left = float(np.sum(figures[1]))
     most_s = int(sqrt(left * factor))
     lower = estimate = -1
@@ -386,8 +278,7 @@ def _likely_answer(
         low = max(count - s, 0)
         high = min(count + s, covered)
         middle = max(count - most_s, 0) + min(count + most_s, covered)
-        high_shift = straddling - most_asked if straddling > 0 and key >= least else -fewest
-        low_shift = -fewest if straddling == 0 or key >= most else -most_asked
+        low_shift, high_shift = _shifts(key, straddling, ranks)
         if lower < 0 and high + high_shift >= 0:
             lower = i - 1
         if estimate < 0 and lower >= 0 and middle + low_shift + high_shift >= 0:
@@ -397,22 +288,41 @@ def _likely_answer(
     if estimate < 0:
         estimate = i - 1
     found = doubles(keys[np.array([estimate, lower, i - 1])])
-    return found[0], found[1], found[2], float((2 * most_s + straddling + 1) // 2)
+    return found[0], found[1], found[2], float((2 * most_s + straddling[0] + 1) // 2)
+
+
+@borrowing_kernel
+def _add_run(
+    rows: Integers, of_block: Integers, keys: Integers, starts: Integers, facts: Integers, run: int
+) -> None:
+    """Append a block's values as a run, whose weight and width are in `facts`."""
+    begin = starts[run]
+    for i in range(of_block[memory.LISTED]):
+        keys[begin + i] = rows[0, i]
+    facts[MAXIMUM, run], facts[MINIMUM, run] = of_block[memory.HIGH], of_block[memory.LOW]
+    starts[run + 1] = begin + of_block[memory.LISTED]
 
 
 @kernel
-def _runs(
-    head: Integers, state: Integers, payload: Integers, blocks: Blocks, after: int, room: int
-) -> tuple[Integers, Integers, Integers]:
-    """Return (keys, starts, facts) of the runs from event `after` on, as the header has them,
-    whose keys fit into `room`.
+def window_runs(
+    head: Integers, state: Integers, times: Integers, payload: Integers, blocks: Blocks, start: int
+) -> tuple[Integers, Integers, Integers, Floats, int, Integers]:
+    """Return the runs of a window that starts at time `start`: (keys, starts, facts), as the header
+    has them; V of each, for random thinning alone; how many events they have; and `straddling`, as
+    `search` has it.
     """
     left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
+    after, before, room = _extent(head, state, times, blocks, start)
+    straddling = np.array([after - 1 - before, 0, 0])
+    if straddling[0] > 0:
+        straddling[1], straddling[2] = _extremes(head, state, blocks, before + 1, after)
     fineness, fresh = head[memory.FINENESS], head[memory.FRESH]
+    is_random = head[memory.KIND] == memory.RANDOM_QUANTILES
     keys = np.empty(room, np.int64)
     most = 2 * bit_length(left) + 1
     starts = np.zeros(most + 1, np.int64)
-    facts = np.zeros((3, most), np.int64)
+    facts = np.zeros((4, most), np.int64)
+    spreads = np.zeros(most if is_random else 0, np.float64)
     run = 0
     event = after
     while 0 < event < left:
@@ -421,33 +331,72 @@ def _runs(
             break
         block = event >> layer
         g = phase_of(head, left, layer, block)
-        of_block = memory.kept_facts(head, blocks, layer, block)
         facts[WEIGHT, run] = 1 << kept_weight(layer, g, fineness, fresh)
-        facts[WIDTH, run] = kept_width(layer, g, fineness, fresh)
-        facts[MAXIMUM, run] = of_block[memory.HIGH]
-        listed = memory.kept_rows(head, blocks, layer, block, g)[0][: of_block[memory.LISTED]]
-        starts[run + 1] = starts[run] + len(listed)
-        keys[starts[run] : starts[run + 1]] = listed
+        if is_random:
+            spreads[run] = kept_spread(layer, g, fineness, fresh)
+        else:
+            facts[WIDTH, run] = kept_width(layer, g, fineness, fresh)
+        rows = memory.kept_rows(head, blocks, layer, block, g)
+        _add_run(rows, memory.kept_facts(head, blocks, layer, block), keys, starts, facts, run)
         run += 1
         event += 1 << layer
-    if after < left:
-        for layer in range(bit_length(left) - 1, BASE - 1, -1):
-            complete = left >> layer
-            if complete & 1 == 1 and (complete - 1) << layer >= event:
-                of_block = memory.waiting_facts(head, blocks, layer)
-                facts[WEIGHT, run] = 1 << fresh_weight(layer, fresh)
+    for layer in range(bit_length(left) - 1, BASE - 1, -1):
+        complete = left >> layer
+        if complete & 1 == 1 and (complete - 1) << layer >= event:
+            facts[WEIGHT, run] = 1 << fresh_weight(layer, fresh)
+            if is_random:
+                spreads[run] = fresh_spread(layer, fresh)
+            else:
                 facts[WIDTH, run] = fresh_width(layer, fresh)
-                facts[MAXIMUM, run] = of_block[memory.HIGH]
-                listed = memory.waiting_rows(head, blocks, layer)[0][: of_block[memory.LISTED]]
-                starts[run + 1] = starts[run] + len(listed)
-                keys[starts[run] : starts[run + 1]] = listed
-                run += 1
+            rows = memory.waiting_rows(head, blocks, layer)
+            _add_run(rows, memory.waiting_facts(head, blocks, layer), keys, starts, facts, run)
+            run += 1
     since = max(after, left)
     newest = np.sort(payload[since - state[memory.TAIL] : state[memory.TOTAL] - state[memory.TAIL]])
     facts[WEIGHT, run] = 1
     starts[run + 1] = starts[run] + len(newest)
     keys[starts[run] : starts[run + 1]] = newest
-    return keys, starts[: run + 2], facts[:, : run + 1]
+    covered = int(state[memory.TOTAL] - after)
+    return keys, starts[: run + 2], facts[:, : run + 1], spreads, covered, straddling
+
+
+@kernel
+def steps_of(
+    keys: Integers,
+    starts: Integers,
+    facts: Integers,
+    widths: Floats,
+    straddling: Integers,
+    has_minima: bool,
+) -> tuple[Integers, Floats]:
+    """Return the steps of runs, by rising key: (keys, figures). figures[0] is how many events each
+    key stands for, figures[1] how much of `widths` ends at it; minima stand for none. Cost: O(steps
+    * log steps).
+    """
+    runs = facts.shape[1]
+    at = starts[runs]
+    found = np.empty(at + 2 * runs + 2, np.int64)
+    found[:at] = keys[:at]
+    figures = np.zeros((2, len(found)), np.float64)
+    for run in range(runs):
+        figures[0, starts[run] : starts[run + 1]] = facts[WEIGHT, run]
+        if widths[run] > 0:
+            found[at] = facts[MAXIMUM, run]
+            figures[1, at] = widths[run]
+            at += 1
+        if has_minima and run < runs - 1:
+            found[at] = facts[MINIMUM, run]
+            at += 1
+    if straddling[0] > 0:
+        found[at : at + 2] = straddling[1:]
+        at += 2
+    # Of equal keys the first comes first: what runs must be what plain Python gives.
+    order = np.argsort(found[:at], kind="mergesort")
+    ordered = np.empty((2, at), np.float64)
+    for i in range(at):
+        for k in range(2):
+            ordered[k, i] = figures[k, order[i]]
+    return found[order], ordered
 
 
 @kernel
@@ -468,34 +417,22 @@ def answer_quantiles(
     what is certain of this window (but for a chance of delta, of random thinning): no rank of the
     estimate is farther from the one asked for. Cost: O(steps * log steps).
     """
+    keys, starts, facts, spreads, covered, straddling = window_runs(
+        head, state, times, payload, blocks, start
+    )
+    if covered + straddling[0] == 0:
+        answers[:] = np.nan
+        return
     if head[memory.KIND] == memory.RANDOM_QUANTILES:
         factor = likely(shares[1])
-        keys, figures, covered, straddling, least, most = collect(
-            head, state, times, payload, blocks, start
-        )
-        if covered + straddling == 0:
-            answers[:] = np.nan
-            return
+        steps, figures = steps_of(keys, starts, facts, spreads, straddling, True)
         for j in range(len(parts)):
-            found = _likely_answer(
-                keys, figures, covered, straddling, least, most, parts[j], factor
-            )
+            found = _likely_answer(steps, figures, covered, straddling, parts[j], factor)
             for k in range(4):
                 answers[k, j] = found[k]
         return
-    after, before, room = _extent(head, state, times, blocks, start)
-    straddling = after - 1 - before
-    covered = state[memory.TOTAL] - after
-    if covered + straddling == 0:
-        answers[:] = np.nan
-        return
-    least = most = 0
-    if straddling > 0:
-        least, most = _extremes(head, state, blocks, before + 1, after)
-    between = np.array([straddling, least, most])
-    sorted_keys, starts, facts = _runs(head, state, payload, blocks, after, room)
     for j in range(len(parts)):
-        ranks = rank_of(parts[j], covered), rank_of(parts[j], covered + straddling)
-        estimate, lower, upper, error = search(sorted_keys, starts, facts, between, ranks)
+        ranks = rank_of(parts[j], covered), rank_of(parts[j], covered + straddling[0])
+        estimate, lower, upper, error = search(keys, starts, facts, straddling, ranks)
         answers[:3, j] = doubles(np.array([estimate, lower, upper]))
         answers[3, j] = error
