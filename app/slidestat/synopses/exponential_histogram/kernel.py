@@ -199,7 +199,7 @@ def _take(
 
 
 @borrowing_kernel
-def _extend(
+def put_edges(
     head: Integers,
     state: Integers,
     both: Integers,
@@ -209,9 +209,12 @@ def _extend(
     ends: Integers,
     first: int,
     last: int,
-) -> int:
+    limit: int,
+) -> bool:
     """Put edges of the events first..last - 1 into the runs, which are both[side] and will be in
-    the other half, with room for one more of each event. Returns an error.
+    the other half, with room for one more of each event.
+
+    Returns whether the oldest live edge has fewer newer units than `limit`.
     """
     state[codec.NOW] = max(state[codec.NOW], times[last - 1] + 1)
     total = state[codec.TOTAL] + added
@@ -219,11 +222,10 @@ def _extend(
         *(state, head[codec.PER_LEVEL], both[side], both[1 - side], added, head[codec.KIND]),
         *(times, ends, first, last, state[codec.NOW] - head[codec.SPAN]),
     )
-    live = codec.live_edges(state, both[1 - side])
-    if live > 0 and bucket_at(total, head[codec.PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
-        return error_codes.TOTAL_TOO_LARGE
+    state[codec.TOTAL] = total
+    fits = newer_than_all(state, head[codec.PER_LEVEL], both[1 - side]) < limit
     state[codec.TOTAL] = rebased(total)
-    return error_codes.OK
+    return fits
 
 
 @kernel
@@ -298,9 +300,10 @@ def run(
                     return error_code, group, event, 0, out, out_offsets
                 if event == cut and added < most and not is_last:
                     break
-                error_code = _extend(head, state, both, side, added, times, ends, first, event)
-                if error_code != error_codes.OK:
-                    return error_code, group, first, 0, out, out_offsets
+                if not put_edges(
+                    head, state, both, side, added, times, ends, first, event, LIVE_LIMIT
+                ):
+                    return error_codes.TOTAL_TOO_LARGE, group, first, 0, out, out_offsets
                 side = 1 - side
                 first, added = event, 0
                 most = LIVE_LIMIT - newer_than_all(state, head[codec.PER_LEVEL], both[side])

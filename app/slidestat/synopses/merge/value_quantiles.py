@@ -22,21 +22,22 @@ from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary, must_agree
+from slidestat.synopses.value_quantiles import bands
 from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of
-from slidestat.synopses.value_quantiles.bounds import PARTS, answer
-from slidestat.synopses.value_quantiles.mapping import NOT_FINITE, mapping_of, most_bins
+from slidestat.synopses.value_quantiles.bounds import PARTS, answer_by_bands
+from slidestat.synopses.value_quantiles.mapping import mapping_of, most_bins
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 from slidestat.synopses.value_quantiles.sketch import Known, Rank, ValueQuantiles, known_of, rank_of
 
 
 def united(parts: Sequence[Known]) -> Known:
     """Return what is known of the events of all parts together, over the same windows."""
-    bins = np.unique(np.concatenate([part.bins for part in parts]))
+    ids = np.unique(np.concatenate([part.bands for part in parts]))
     totals = np.sum([part.totals for part in parts], axis=0)
-    counts = np.zeros((2, totals.shape[1], len(bins)), np.int64)
+    counts = np.zeros((2, totals.shape[1], len(ids), bands.WIDTH), np.int64)
     for part in parts:
-        counts[:, :, np.searchsorted(bins, part.bins)] += part.counts
-    return Known(bins, counts, totals)
+        counts[:, :, np.searchsorted(ids, part.bands)] += part.counts
+    return Known(ids, counts, totals)
 
 
 def union_value_quantiles(
@@ -87,26 +88,37 @@ def _known(
 
 def bins_of(known: Known, window: int, parts: Integers) -> Integers:
     """Return the bins of (estimate, lower, upper) of each quantile, int64[3, parts]."""
-    places, _ = _answered(known, window, parts, np.empty((2, 0), np.int64))
-    if not len(known.bins):
-        return np.full(places.shape, NOT_FINITE)
-    return np.where(places < 0, NOT_FINITE, known.bins[np.maximum(places, 0)])
+    return _answered(known, window, parts, np.empty((2, 0), np.int64))[0]
 
 
 def ranks_of(known: Known, window: int, cuts: Integers) -> Floats:
     """Return float64[4, 3, cuts]: ranks of the values between these bins (`cuts_of`)."""
-    return _answered(known, window, np.empty(0, np.int64), np.searchsorted(known.bins, cuts))[1]
+    return _answered(known, window, np.empty(0, np.int64), cuts)[1]
 
 
 def _answered(
     known: Known, window: int, parts: Integers, cuts: Integers
 ) -> tuple[Integers, Floats]:
-    lows, highs = np.cumsum(known.counts[:, window], axis=1)
-    least, most = known.totals[:, window].tolist()
-    places = np.empty((3, len(parts)), np.int64)
+    size = len(known.bands)
+    table = np.zeros((bands.ROWS, size), np.int64)
+    table[bands.ID] = known.bands
+    table[bands.START] = 2 * np.arange(size)
+    table[bands.END] = table[bands.START] + 2
+    # A band has what surely is in the window in a cell, and what may be in an older one.
+    low, high = known.counts[:, window].cumsum(axis=-1)
+    cells = np.zeros((size, 2, bands.COLUMNS), np.int64)
+    cells[:, 0, : bands.WIDTH] = high - low
+    cells[:, 1, : bands.WIDTH] = low
+    cells[:, 1, bands.ONE_TIME] = 1
+    lows, highs = np.cumsum(low[:, -1]), np.cumsum(high[:, -1])
+    row = np.empty((2, bands.WIDTH), np.int64)
+    found = np.empty((3, len(parts)), np.int64)
     ranks = np.empty((4, 3, cuts.shape[1]), np.float64)
-    answer(lows, highs, least, most, parts, cuts, places, ranks)
-    return places, ranks
+    answer_by_bands(
+        *(table, cells.reshape(-1, bands.COLUMNS), 0, lows, highs),
+        *(*known.totals[:, window].tolist(), parts, cuts, row, found, ranks),
+    )
+    return found, ranks
 
 
 # Quantiles by value of one window.
@@ -143,9 +155,9 @@ class WindowValueQuantiles(WindowSummary):
 
     @classmethod
     def _kept(cls, per_octave: int, epsilon: int, known: Known) -> "WindowValueQuantiles":
-        kept = np.flatnonzero(known.counts[1, 0])
+        kept = np.flatnonzero(known.counts[1, 0].any(axis=1))
         return cls(
-            per_octave, epsilon, Known(known.bins[kept], known.counts[:, :, kept], known.totals)
+            per_octave, epsilon, Known(known.bands[kept], known.counts[:, :, kept], known.totals)
         )
 
     def merge(self, *others: "WindowValueQuantiles") -> "WindowValueQuantiles":
@@ -170,12 +182,13 @@ class WindowValueQuantiles(WindowSummary):
         return [WindowFigure("quantile", self.quantile(p), quantile=p) for p in quantiles]
 
     def body(self) -> bytes:
-        bins = self.known.bins.tolist()
-        lows, highs = self.known.counts[:, 0].tolist()
+        counts = self.known.counts[:, 0].reshape(2, -1)
+        bins = np.add.outer(self.known.bands << bands.SHIFT, np.arange(bands.WIDTH)).reshape(-1)
+        rows = np.stack((bins, *counts))[:, counts[1] > 0].T.tolist()
         least, most = self.known.totals[:, 0].tolist()
-        numbers = [self.per_octave, self.epsilon_parts, least, most - least, len(bins)]
+        numbers = [self.per_octave, self.epsilon_parts, least, most - least, len(rows)]
         before = None
-        for place, low, high in zip(bins, lows, highs, strict=True):
+        for place, low, high in rows:
             numbers.append(int(wire.zigzag(place)) if before is None else place - before - 1)
             numbers += [low, high - low]
             before = place
@@ -198,10 +211,12 @@ class WindowValueQuantiles(WindowSummary):
             place = int(wire.unzigzag(step)) if i == 0 else place + 1 + step
             low = body.number(most=_MOST_EVENTS)
             rows.append((place, low, low + body.number(most=_MOST_EVENTS)))
-        found = np.array(rows, np.int64).reshape(-1, 3).T
-        bins, counts = found[0], found[1:, np.newaxis]
+        bins, lows, highs = np.array(rows, np.int64).reshape(-1, 3).T
         if len(bins) and not (-highest <= bins[0] and bins[-1] <= highest):
             raise damaged()
-        if int(counts[1].sum()) > _MOST_EVENTS or not counts[1].all():
+        if int(highs.sum()) > _MOST_EVENTS or not highs.all():
             raise damaged()
-        return cls(per_octave, epsilon, Known(bins, counts, np.array([[least], [most]], np.int64)))
+        ids, at = np.unique(bins >> bands.SHIFT, return_inverse=True)
+        counts = np.zeros((2, 1, len(ids), bands.WIDTH), np.int64)
+        counts[:, 0, at, bins & (bands.WIDTH - 1)] = lows, highs
+        return cls(per_octave, epsilon, Known(ids, counts, np.array([[least], [most]], np.int64)))

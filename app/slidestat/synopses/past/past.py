@@ -55,7 +55,7 @@ def past_value_quantiles(
     known = known_of(parameters, state, now, spans)
     (low, high), totals = known.counts, known.totals
     past = Known(
-        known.bins,
+        known.bands,
         np.stack((np.maximum(low[:-1] - high[-1], 0), high[:-1] - low[-1])),
         np.stack((np.maximum(totals[0, :-1] - totals[1, -1], 0), totals[1, :-1] - totals[0, -1])),
     )

@@ -16,18 +16,19 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_room
-from slidestat.synopses.exponential_histogram.canonical import rebased
 from slidestat.synopses.exponential_histogram.codec import (
     COUNT,
-    RUNS as OLD_RUNS,
-    STATE_SIZE as OLD_SIZE,
-    TOTAL as OLD_TOTAL,
+    NOW,
+    PER_LEVEL,
+    RUNS,
+    SPAN,
+    TOTAL,
 )
 from slidestat.synopses.exponential_histogram.kernel import (
-    extend,
     fill,
     newer_than_all,
     oldest_since,
+    put_edges,
     room_for_runs,
 )
 from slidestat.synopses.value_quantiles.bands import (
@@ -50,12 +51,7 @@ from slidestat.synopses.value_quantiles.codec import (
     BANDS,
     EPSILON,
     MAX_EVENTS,
-    NOW,
-    PER_LEVEL,
-    RUNS,
-    SPAN,
     STATE_SIZE,
-    TOTAL,
     USED,
     VALUE_QUANTILES,
     expire,
@@ -144,35 +140,6 @@ def _add_band(state: Integers, table: Integers, at: int, band: int) -> None:
 
 
 @borrowing_kernel
-def _count(
-    head: Integers,
-    state: Integers,
-    both: Integers,
-    side: int,
-    times: Integers,
-    first: int,
-    last: int,
-    total: Integers,
-) -> int:
-    """Take the events first..last - 1 into the total, whose runs are both[side], and will be in the
-    other half. Returns an error.
-    """
-    added = last - first
-    oldest = times[last - 1] + 1 - head[SPAN]
-    none, new = times[:0], both[1 - side]
-    total[OLD_RUNS] = extend(
-        *(total, head[PER_LEVEL], both[side], new, added, COUNT, times, none),
-        *(first, last, oldest),
-    )
-    total[OLD_TOTAL] += added
-    if newer_than_all(total, head[PER_LEVEL], new) >= MAX_EVENTS:
-        return error_codes.TOO_MANY_EVENTS
-    total[OLD_TOTAL] = rebased(total[OLD_TOTAL])
-    state[TOTAL], state[RUNS] = total[OLD_TOTAL], total[OLD_RUNS]
-    return error_codes.OK
-
-
-@borrowing_kernel
 def _absorb(
     head: Integers,
     state: Integers,
@@ -228,7 +195,6 @@ def _absorb(
 def _ask(
     head: Integers,
     state: Integers,
-    total: Integers,
     runs: Integers,
     times: Integers,
     first: int,
@@ -257,7 +223,7 @@ def _ask(
         start = now - spans[k]
         lows, highs = upto[0, k, : state[BANDS]], upto[1, k, : state[BANDS]]
         newer, size = oldest_since(
-            *(total, head[PER_LEVEL], runs, last - first, COUNT, times, times[:0], first, last),
+            *(state, head[PER_LEVEL], runs, last - first, COUNT, times, times[:0], first, last),
             start,
         )
         answer_by_bands(
@@ -291,7 +257,6 @@ def run(
     state = np.empty(STATE_SIZE, np.int64)
     stored_runs = np.empty((2, 64), np.int64)
     both = np.empty((2, 2, 64), np.int64)
-    total = np.zeros(OLD_SIZE, np.int64)
     table = np.empty((ROWS, 16), np.int64)
     cells = np.empty((64, COLUMNS), np.int64)
     words = np.empty(64, np.uint32)
@@ -349,8 +314,7 @@ def run(
         # The total is as it was before the events from this one on: of a query's window one of its
         # buckets is asked for.
         counted = event
-        total[OLD_TOTAL], total[OLD_RUNS] = state[TOTAL], state[RUNS]
-        most = MAX_EVENTS - newer_than_all(total, head[PER_LEVEL], both[side])
+        most = MAX_EVENTS - newer_than_all(state, head[PER_LEVEL], both[side])
         for query in range(query_starts[group], query_starts[group + 1] + 1):
             first, cut = event, cuts[group + query]
             is_last = query == query_starts[group + 1]
@@ -370,15 +334,17 @@ def run(
             if cut > first:
                 state[NOW] = times[cut - 1] + 1
             if counted < event and (is_last or event - counted >= most):
-                error_code = _count(head, state, both, side, times, counted, event, total)
-                if error_code != error_codes.OK:
-                    return error_code, group, 0, 0, out, ends
+                if not put_edges(
+                    *(head, state, both, side, event - counted, times, times[:0]),
+                    *(counted, event, MAX_EVENTS),
+                ):
+                    return error_codes.TOO_MANY_EVENTS, group, 0, 0, out, ends
                 side, counted = 1 - side, event
-                most = MAX_EVENTS - newer_than_all(total, head[PER_LEVEL], both[side])
+                most = MAX_EVENTS - newer_than_all(state, head[PER_LEVEL], both[side])
             if is_last:
                 break
             _ask(
-                *(head, state, total, both[side], times, counted, event, table, cells),
+                *(head, state, both[side], times, counted, event, table, cells),
                 *(query_times[query], spans, parts, asked, found, ranks, query),
                 *(told, changed, upto, row),
             )
@@ -413,13 +379,8 @@ class ValueQuantileBatch:
 
 def head_of(parameters: ValueQuantileParameters) -> Integers:
     """Return `parameters` as kernels take them."""
-    head = [
-        parameters.span,
-        parameters.bins_per_octave,
-        parameters.epsilon_parts,
-        parameters.total_buckets_per_level,
-    ]
-    return np.array(head, np.int64)
+    of_all = COUNT, parameters.span, parameters.total_buckets_per_level, 0
+    return np.array([*of_all, parameters.bins_per_octave, parameters.epsilon_parts], np.int64)
 
 
 def cuts_of(values: npt.ArrayLike, mapping: Mapping) -> Integers:

@@ -14,7 +14,8 @@ import numpy as np
 from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import TIME_MAX
-from slidestat.synopses.exponential_histogram.canonical import bucket_at
+from slidestat.synopses.exponential_histogram.codec import COUNT, PER_LEVEL
+from slidestat.synopses.exponential_histogram.kernel import oldest_since
 from slidestat.synopses.value_quantiles.bands import (
     END,
     ID,
@@ -25,7 +26,7 @@ from slidestat.synopses.value_quantiles.bands import (
     TIME,
     WIDTH,
 )
-from slidestat.synopses.value_quantiles.codec import BANDS, PER_LEVEL, RUNS, TOTAL
+from slidestat.synopses.value_quantiles.codec import BANDS
 from slidestat.synopses.value_quantiles.mapping import NOT_FINITE
 
 PARTS = 1_000_000
@@ -34,23 +35,6 @@ PARTS = 1_000_000
 _EVENTS, _IN_PART, _OLDEST = 0, 1, 2
 TOLD = 3
 """The numbers that are known of a band and a window from the question before."""
-
-
-@borrowing_kernel
-def total_at(head: Integers, state: Integers, runs: Integers, start: int) -> tuple[int, int]:
-    """Return bounds on how many events have time >= `start`. Cost: O(log)."""
-    low = 0
-    high = state[RUNS]
-    while low < high:
-        middle = (low + high) >> 1
-        if runs[0, middle] >= start:
-            low = middle + 1
-        else:
-            high = middle
-    if low == 0:
-        return 0, 0
-    newer, size = bucket_at(state[TOTAL], head[PER_LEVEL], runs[1, low - 1] - 1)
-    return newer + 1, newer + size
 
 
 @borrowing_kernel
@@ -91,26 +75,33 @@ def _in_band(
 
 @borrowing_kernel
 def bins_at(
+    head: Integers,
     state: Integers,
+    runs: Integers,
     table: Integers,
     cells: Integers,
     now: int,
     spans: Integers,
-    lows: Integers,
-    highs: Integers,
+    upto: Integers,
+    totals: Integers,
 ) -> None:
-    """Fill lows and highs, int64[spans, 8 bands], with bounds on the events up to each bin.
+    """Fill upto, int64[2, spans, 8 bands], with bounds on the events up to each bin, lows and
+    highs, and totals, int64[2, spans], with those on all events.
 
     Cost: O(spans * cells).
     """
+    none = runs[0, :0]
     for k in range(len(spans)):
+        start = now - spans[k]
+        newer, size = oldest_since(state, head[PER_LEVEL], runs, 0, COUNT, none, none, 0, 0, start)
+        totals[0, k], totals[1, k] = newer + min(size, 1), newer + size
         low = high = 0
         for band in range(state[BANDS]):
             at, stop = WIDTH * band, WIDTH * (band + 1)
             first, last = table[START, band], table[END, band]
-            own_lows, own_highs = lows[k, at:stop], highs[k, at:stop]
-            _in_band(cells, first, last, now - spans[k], (low, high), own_lows, own_highs)
-            low, high = lows[k, stop - 1], highs[k, stop - 1]
+            own_lows, own_highs = upto[0, k, at:stop], upto[1, k, at:stop]
+            _in_band(cells, first, last, start, (low, high), own_lows, own_highs)
+            low, high = own_lows[WIDTH - 1], own_highs[WIDTH - 1]
 
 
 @borrowing_kernel
@@ -239,22 +230,6 @@ def _with_event(highs: Integers, place: int) -> int:
 
 
 @borrowing_kernel
-def _find_quantile(
-    lows: Integers, highs: Integers, least: int, most: int, part: int
-) -> tuple[int, int, int]:
-    """Return the places of the bins of (estimate, lower, upper) of the part/PARTS quantile.
-
-    lows, highs: bounds on the events up to each bin, at least one bin having one. least, most:
-    bounds on all events. Cost: O(log bins).
-    """
-    alls = lows[len(lows) - 1], highs[len(highs) - 1]
-    first = _first_of(lows, highs, alls, least, part)
-    last = max(first, _with_event(highs, _last_of(lows, highs, alls, most, part)))
-    found = _middle_of(lows, highs, alls, least + most, part)
-    return min(max(found, first), last), first, last
-
-
-@borrowing_kernel
 def _hold(
     table: Integers,
     cells: Integers,
@@ -288,8 +263,8 @@ def _find_by_bands(
     held: int,
     row: Integers,
 ) -> tuple[int, int, int, int]:
-    """Return what `_find_quantile` finds in all bins of these bands, as numbers of bins, and the
-    band that row holds then. Cost: O(log bands), and the cells of four bands at most.
+    """Return the bins of (estimate, lower, upper) of the part/PARTS quantile, and the band that row
+    holds then. Cost: O(log bands), and the cells of four bands at most.
     """
     alls = lows[len(lows) - 1], highs[len(highs) - 1]
     if alls[0] == alls[1] and least == alls[0] and most == alls[0]:
@@ -385,12 +360,6 @@ def _find_rank(
 
 
 @borrowing_kernel
-def _below(lows: Integers, highs: Integers, place: int) -> tuple[int, int]:
-    """Return bounds on the events of the bins before a place."""
-    return (lows[place - 1], highs[place - 1]) if place > 0 else (0, 0)
-
-
-@borrowing_kernel
 def _below_bin(
     table: Integers,
     cells: Integers,
@@ -407,58 +376,11 @@ def _below_bin(
         band += 1
     at = place & (WIDTH - 1)
     if at == 0 or band == len(lows) or table[ID, band] != place >> SHIFT:
-        low, high = _below(lows, highs, band)
+        low, high = (lows[band - 1], highs[band - 1]) if band > 0 else (0, 0)
     else:
         held = _hold(table, cells, start, lows, highs, held, band, row)
         low, high = row[0, at - 1], row[1, at - 1]
     return low, high, held
-
-
-@borrowing_kernel
-def _events_of(lows: Integers, highs: Integers, least: int, most: int) -> tuple[int, int]:
-    """Return bounds on the events of a window, from those on bins and those on all."""
-    if len(lows) == 0:
-        return 0, 0
-    return max(least, lows[len(lows) - 1]), min(most, highs[len(highs) - 1])
-
-
-@borrowing_kernel
-def _of_none(none: int, places: Integers, ranks: Floats) -> None:
-    """Answer a window without events: places are `none`, numbers 0 and shares NaN."""
-    places[:] = none
-    ranks[:2] = 0.0
-    ranks[2:] = np.nan
-
-
-@borrowing_kernel
-def answer(
-    lows: Integers,
-    highs: Integers,
-    least: int,
-    most: int,
-    parts: Integers,
-    cuts: Integers,
-    places: Integers,
-    ranks: Floats,
-) -> None:
-    """Answer one window: fill places[3, parts] and ranks[4, 3, cuts].
-
-    Each has (estimate, lower, upper). lows, highs: bounds on the events up to each bin; least,
-    most: on all. places are those of bins, -1 where there is no event; cuts, int64[2, ...], are the
-    places of the bins between which a value cuts. Of no events numbers are 0 and shares NaN.
-    """
-    sure, possible = _events_of(lows, highs, least, most)
-    if possible == 0:
-        _of_none(-1, places, ranks)
-        return
-    for j in range(len(parts)):
-        found = _find_quantile(lows, highs, sure, possible, parts[j])
-        for i in range(3):
-            places[i, j] = found[i]
-    alls = lows[len(lows) - 1], highs[len(highs) - 1]
-    for j in range(cuts.shape[1]):
-        up_to_a, up_to_b = _below(lows, highs, cuts[0, j]), _below(lows, highs, cuts[1, j])
-        _find_rank(up_to_a, up_to_b, alls, sure, possible, ranks[:, :, j])
 
 
 @borrowing_kernel
@@ -476,17 +398,21 @@ def answer_by_bands(
     bins: Integers,
     ranks: Floats,
 ) -> None:
-    """Answer the window from `start` on, as `answer` does from all bins: fill bins[3, parts] and
-    ranks[4, 3, cuts].
+    """Answer the window from `start` on: fill bins[3, parts] and ranks[4, 3, cuts], each with
+    (estimate, lower, upper).
 
     lows, highs: bounds on the events up to each band, of which only those that an answer lies in
-    are looked at bin by bin. bins, NOT_FINITE where there is no event, and cuts are numbers of
-    bins. row: room for int64[2, WIDTH].
+    are looked at bin by bin; least, most: on all. bins, NOT_FINITE where there is no event, and
+    cuts, int64[2, ...], between which a value cuts, are numbers of bins. Of no events numbers are 0
+    and shares NaN. row: room for int64[2, WIDTH].
     """
-    sure, possible = _events_of(lows, highs, least, most)
-    if possible == 0:
-        _of_none(NOT_FINITE, bins, ranks)
+    bands = len(lows)
+    if bands == 0 or min(most, highs[bands - 1]) == 0:
+        bins[:] = NOT_FINITE
+        ranks[:2] = 0.0
+        ranks[2:] = np.nan
         return
+    sure, possible = max(least, lows[bands - 1]), min(most, highs[bands - 1])
     held = -1
     for j in range(len(parts)):
         found, first, last, held = _find_by_bands(

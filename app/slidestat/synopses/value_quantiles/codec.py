@@ -30,6 +30,7 @@ from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import TOTAL_LIMIT, bucket_at, bucket_count
+from slidestat.synopses.exponential_histogram.codec import NOW, PER_LEVEL, RUNS, SPAN, TOTAL
 from slidestat.synopses.value_quantiles.bands import (
     BASE,
     COLUMNS,
@@ -192,13 +193,12 @@ def get_one_of(words: Words, at: int, most: int) -> tuple[int, int]:
 VALUE_QUANTILES = 27
 """The kind of these bytes."""
 
-# Places in the array of what a state was made with.
-SPAN, PER_OCTAVE, EPSILON, PER_LEVEL = 0, 1, 2, 3
-HEAD_SIZE = 4
+# Places in the array of what a state was made with, behind those of the histogram of all events.
+PER_OCTAVE, EPSILON = 4, 5
 
-# Places in the array of a state's numbers.
-NOW, TOTAL, RUNS, BANDS, USED = 0, 1, 2, 3, 4
-STATE_SIZE = 5
+# Places in the array of a state's numbers, behind those of the histogram.
+BANDS, USED = 5, 6
+STATE_SIZE = 7
 
 MAX_EVENTS = 1 << 40
 """What a window may have."""
@@ -425,7 +425,7 @@ def read(
     error_code, number, at = open_body(data, start, end, VALUE_QUANTILES, VALUE_QUANTILES)
     if error_code != error_codes.OK:
         return error_code, number, 0, runs, table, cells
-    for i in range(3):
+    for i in (SPAN, PER_OCTAVE, EPSILON):
         found, at = get_varint(data, at, end)
         if found != head[i]:
             return error_codes.OTHER_SETTINGS, 0, 0, runs, table, cells
@@ -539,7 +539,7 @@ def write(
     data has `room_for` bytes from `start`, and so has `words`. Cost: O(bytes written).
     """
     at = open_envelope(data, start, VALUE_QUANTILES)
-    for i in range(3):
+    for i in (SPAN, PER_OCTAVE, EPSILON):
         at = put_varint(data, at, head[i])
     at = put_varint(data, at, wire.zigzag(state[NOW]))
     at = put_varint(data, at, state[TOTAL])

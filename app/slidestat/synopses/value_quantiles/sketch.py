@@ -27,12 +27,13 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
+from slidestat.synopses.exponential_histogram.codec import NOW, PER_LEVEL, RUNS, TOTAL
 from slidestat.synopses.value_quantiles import bands, codec
 from slidestat.synopses.value_quantiles.batch import (
     head_of,
     run_value_quantile_batch,
 )
-from slidestat.synopses.value_quantiles.bounds import PARTS, bins_at, total_at
+from slidestat.synopses.value_quantiles.bounds import PARTS, bins_at
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
 
@@ -74,7 +75,7 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         parameters = ValueQuantileParameters.of_bytes(per_octave, epsilon, span)
         if parameters is None:
             raise damaged()
-        return parameters, int(decoded(parameters, data)[0][codec.NOW])
+        return parameters, int(decoded(parameters, data)[0][NOW])
 
     def query(self, n: int, quantile: float, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
@@ -104,11 +105,11 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         """
         state, runs, table, cells = decoded(self._parameters, self._data)
         head = head_of(self._parameters)
-        oldest = int(state[codec.NOW]) - self._parameters.span
+        oldest = int(state[NOW]) - self._parameters.span
         nothing = np.zeros(bands.COLUMNS, np.int64)
         for band in range(int(state[codec.BANDS])):
             allowed = np.zeros(bands.WIDTH, np.int64)
-            later = int(state[codec.NOW]) - 1
+            later = int(state[NOW]) - 1
             for cell in range(
                 int(table[bands.END, band]) - 1, int(table[bands.START, band]) - 1, -1
             ):
@@ -123,9 +124,9 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
                     )
                 later = int(cells[cell, bands.TIME])
                 allowed += 2 * head[codec.EPSILON] * cells[cell, : bands.WIDTH]
-        per_level = int(head[codec.PER_LEVEL])
-        for run in range(int(state[codec.RUNS])):
-            newer, size = bucket_at(int(state[codec.TOTAL]), per_level, int(runs[1, run]) - 1)
+        per_level = int(head[PER_LEVEL])
+        for run in range(int(state[RUNS])):
+            newer, size = bucket_at(int(state[TOTAL]), per_level, int(runs[1, run]) - 1)
             if newer < per_level * (size - 1):
                 raise SynopsisError(f"invariant 2.1 fails: size {size} behind {newer} events")
 
@@ -151,11 +152,11 @@ def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
 
 
 class Known(NamedTuple):
-    """bins: int64[B], rising. counts: int64[2, windows, B], what adds up, from the lowest bin on,
-    to the least and the most events up to each. totals: int64[2, windows], of all.
+    """bands: int64[B], ids, rising. counts: int64[2, windows, B, WIDTH], what adds up, from the
+    lowest bin on, to the least and the most events up to each. totals: int64[2, windows], of all.
     """
 
-    bins: Integers
+    bands: Integers
     counts: Integers
     totals: Integers
 
@@ -167,16 +168,11 @@ def known_of(parameters: ValueQuantileParameters, state: bytes, now: int, spans:
     Cost: O(bytes).
     """
     numbers, runs, table, cells = decoded(parameters, state)
-    if not (numbers[codec.NOW] <= now <= TIME_MAX + 1):
-        raise error_codes.synopsis_error(
-            error_codes.QUERY_WENT_BACK, now, int(numbers[codec.NOW]), -1
-        )
+    if not (numbers[NOW] <= now <= TIME_MAX + 1):
+        raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, now, int(numbers[NOW]), -1)
     number = int(numbers[codec.BANDS])
-    order = np.argsort(spans, kind="stable")
-    upto = np.zeros((2, len(spans), bands.WIDTH * number), np.int64)
-    bins_at(numbers, table, cells, now, spans[order], upto[0], upto[1])
-    head = head_of(parameters)
-    totals = [total_at(head, numbers, runs, now - int(span)) for span in spans]
-    bins = (table[bands.ID, :number, np.newaxis] << bands.SHIFT) + np.arange(bands.WIDTH)
-    counts = np.diff(upto, axis=2, prepend=0)[:, np.argsort(order, kind="stable")]
-    return Known(bins.reshape(-1), counts, np.array(totals, np.int64).reshape(-1, 2).T)
+    upto = np.empty((2, len(spans), bands.WIDTH * number), np.int64)
+    totals = np.empty((2, len(spans)), np.int64)
+    bins_at(head_of(parameters), numbers, runs, table, cells, now, spans, upto, totals)
+    counts = np.diff(upto, axis=2, prepend=0).reshape(2, len(spans), number, bands.WIDTH)
+    return Known(table[bands.ID, :number], counts, totals)
