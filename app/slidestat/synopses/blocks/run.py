@@ -128,10 +128,7 @@ def _note_held(
     column[:tail] = payload[begin - state[memory.TAIL] : state[memory.TOTAL] - state[memory.TAIL]]
     codec.gather(head, listed, blocks, column, tail)
     column.sort()
-    if len(held) < end + len(column):
-        longer = np.empty(2 * (end + len(column)), np.int64)
-        longer[:end] = held[:end]
-        held = longer
+    held = with_room(held, end, len(column))
     for i in range(len(column)):
         if i == 0 or column[i] != column[i - 1]:
             held[end] = column[i]

@@ -26,8 +26,8 @@ import numpy as np
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
-from slidestat.synopses.core.batch import TIME_MAX, TIME_MIN
-from slidestat.synopses.core.keyed import open_body, open_envelope, seal
+from slidestat.synopses.core.batch import TIME_MIN
+from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
 from slidestat.synopses.core.parameters import MAX_BUCKETS_PER_LEVEL, MAX_DECIMALS, MAX_SPAN
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import (
@@ -178,12 +178,11 @@ def decode(
                 return error_codes.CORRUPTED, runs
             state[CARRY] = wire.get_fixed(data, at, 8)
             at += 8
-    folded, at = get_varint(data, at, end)
-    live, at = get_varint(data, at, end)
-    now = wire.unzigzag(folded)
-    if folded < 0 or not (TIME_MIN <= now <= TIME_MAX + 1) or live < 0:
+    now, at = get_now(data, at, end)
+    if at < 0:
         return error_codes.CORRUPTED, runs
-    if live > bucket_count(total, head[PER_LEVEL]):
+    live, at = get_varint(data, at, end)
+    if not (0 <= live <= bucket_count(total, head[PER_LEVEL])):
         return error_codes.CORRUPTED, runs
     if live > 0 and bucket_at(total, head[PER_LEVEL], live - 1)[0] >= LIVE_LIMIT:
         return error_codes.CORRUPTED, runs

@@ -240,14 +240,6 @@ def _absorb(
     return error_codes.OK, event
 
 
-@kernel
-def _longer(queue: Integers) -> Integers:
-    """Return a queue with twice as much room."""
-    longer = np.empty((2, 2 * queue.shape[1]), np.int64)
-    longer[:, : queue.shape[1]] = queue
-    return longer
-
-
 @borrowing_kernel
 def _answer(
     head: Integers, state: Integers, queue: Integers, start: int, answers: Integers, q: int, k: int
@@ -303,7 +295,7 @@ def run(
             if cut > event:
                 error_code, event = _absorb(head, state, queue, times, bits, event, cut)
                 while error_code == error_codes.OK and event < cut:
-                    queue = _longer(queue)
+                    queue = keyed.with_columns(queue, queue.shape[1], 1)
                     error_code, event = _absorb(head, state, queue, times, bits, event, cut)
                 if error_code != error_codes.OK:
                     return error_code, group, event, 0, out, ends

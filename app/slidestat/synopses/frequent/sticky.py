@@ -33,7 +33,14 @@ from slidestat.synopses.blocks.columns import column_limit, doubles, get_column,
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN
-from slidestat.synopses.core.keyed import first_from, get_now, open_body, open_envelope, seal
+from slidestat.synopses.core.keyed import (
+    first_from,
+    get_now,
+    open_body,
+    open_envelope,
+    seal,
+    with_columns,
+)
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.core.wire import get_varint, put_varint
 
@@ -254,10 +261,7 @@ def take(
         known = state[TOTAL]
         size = state[SIZE]
         taken = min(max(_CHUNK, size), len(times) - at)
-        if size + taken > samples.shape[1]:
-            longer = np.empty((ROWS, 2 * size + taken), np.int64)
-            longer[:, :size] = samples[:, :size]
-            samples = longer
+        samples = with_columns(samples, size, taken)
         for i in range(taken):
             samples[POSITION, size + i] = known + i
             samples[TIME, size + i] = times[at + i]

@@ -212,10 +212,7 @@ def load(
 @kernel
 def _note(noted: Integers, end: int, items: Integers) -> tuple[Integers, int]:
     """Append the items of a state, rising; as `with_room` does."""
-    if len(noted) < end + len(items):
-        longer = np.empty(2 * (end + len(items)), np.int64)
-        longer[:end] = noted[:end]
-        noted = longer
+    noted = with_room(noted, end, len(items))
     noted[end : end + len(items)] = items if len(items) <= codec.FEW else np.sort(items)
     return noted, end + len(items)
 

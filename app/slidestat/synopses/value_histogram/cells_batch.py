@@ -11,7 +11,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
 from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.core.keyed import drive, with_room
+from slidestat.synopses.core.keyed import drive, with_columns, with_room
 from slidestat.synopses.value_histogram import cells
 from slidestat.synopses.value_histogram.cells_codec import read, room_for, write
 
@@ -94,13 +94,8 @@ def _run(
             if query == query_starts[group + 1]:
                 break
             for k in range(len(spans)):
-                if len(listed) - at < state[cells.CELLS]:
-                    longer = np.empty(2 * (len(listed) + state[cells.CELLS]), np.int64)
-                    longer[:at] = listed[:at]
-                    listed = longer
-                    wider = np.empty((3, len(listed)), np.float64)
-                    wider[:, :at] = figures[:, :at]
-                    figures = wider
+                listed = with_room(listed, at, state[cells.CELLS])
+                figures = with_columns(figures, at, state[cells.CELLS])
                 start = query_times[query] - spans[k]
                 for cell in range(state[cells.CELLS]):
                     estimate, low, high = cells.count(head, table, runs, cell, start)

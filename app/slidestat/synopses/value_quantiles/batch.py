@@ -15,7 +15,7 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import drive, with_room
+from slidestat.synopses.core.keyed import drive, with_columns, with_room
 from slidestat.synopses.exponential_histogram.codec import (
     COUNT,
     NOW,
@@ -118,14 +118,6 @@ def _by_band(
         own_times[place[band]] = times[event]
         own_bins[place[band]] = bins[event]
         place[band] += 1
-
-
-@kernel
-def _wider(table: Integers, bands: int, room: int) -> Integers:
-    """Return the table of so many bands with room for more."""
-    wider = np.empty((ROWS, 2 * room), np.int64)
-    wider[:, :bands] = table[:, :bands]
-    return wider
 
 
 @borrowing_kernel
@@ -303,9 +295,8 @@ def run(
         if room > both.shape[2]:
             both = np.empty((2, 2, 2 * room), np.int64)
         fill(both, stored_runs, state[RUNS])
+        table = with_columns(table, state[BANDS], min(bands, events))
         room = state[BANDS] + min(bands, events)
-        if room > table.shape[1]:
-            table = _wider(table, state[BANDS], room)
         if room > len(changed):
             told = np.empty((TOLD, len(spans), 2 * room), np.int64)
             changed = np.empty(2 * room, np.int64)

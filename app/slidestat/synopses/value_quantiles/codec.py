@@ -27,7 +27,7 @@ from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
-from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
+from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal, with_columns
 from slidestat.synopses.core.wire import get_varint, put_varint
 from slidestat.synopses.exponential_histogram.canonical import TOTAL_LIMIT, bucket_at, bucket_count
 from slidestat.synopses.exponential_histogram.codec import NOW, PER_LEVEL, RUNS, SPAN, TOTAL
@@ -303,9 +303,7 @@ def _get_edges(
         time -= gap
         edges += 1
         if count == runs.shape[1]:
-            longer = np.empty((2, 2 * count), np.int64)
-            longer[:, :count] = runs
-            runs = longer
+            runs = with_columns(runs, count, 1)
         runs[0, count] = time
         runs[1, count] = edges
         count += 1

@@ -124,14 +124,9 @@ class StoredWave(Stored[WaveParameters]):
         slot = int(state[pool.HEAD])
         while slot >= 0:
             item = items[:, slot].tolist()
-            time, through = item[pool.TIME], item[pool.THROUGH]
-            if self.kind == "position":
-                before = through - item[pool.GROUP]
-                level = pool.level_between(codec.place(time - item[pool.VALUE]), codec.place(time))
-            else:
-                before = through - item[pool.VALUE]
-                level = pool.level_between(before, through)
-            found.append(Item(time, before, through, int(level)))
+            through = item[pool.THROUGH]
+            before = through - item[pool.GROUP if self.kind == "position" else pool.VALUE]
+            found.append(Item(item[pool.TIME], before, through, item[pool.LEVEL]))
             slot = item[pool.NEWER]
         return found
 
