@@ -171,8 +171,21 @@ def questions(times: Integers | Sequence[int], spans: npt.ArrayLike, no_values: 
     return Batch(np.zeros_like(each), (), no_values, each, times, spans)
 
 
+class Answers:
+    """Answers with their bounds, alike in shape."""
+
+    estimates: Floats
+    lowers: Floats
+    uppers: Floats
+
+    @property
+    def figures(self) -> tuple[Floats, Floats, Floats]:
+        """Estimates, lowers and uppers."""
+        return self.estimates, self.lowers, self.uppers
+
+
 @dataclass(frozen=True)
-class BatchResult:
+class BatchResult(Answers):
     """The result of a batch: the new state of each group, and an answer for each query and span.
 
     estimates, lowers and uppers are float64[queries, spans].
@@ -185,8 +198,7 @@ class BatchResult:
 
     def only(self) -> Estimate:
         """Return the answer of a batch with one query and one span."""
-        figures = (self.estimates, self.lowers, self.uppers)
-        return Estimate(*(float(figure[0, 0]) for figure in figures))
+        return Estimate(*(float(figure[0, 0]) for figure in self.figures))
 
 
 def integers(name: str, numbers: npt.ArrayLike) -> Integers:

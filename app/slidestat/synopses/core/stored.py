@@ -181,3 +181,19 @@ class StoredSynopsis(Stored[P]):
 
     def _no_values(self) -> Floats:
         return NO_VALUES
+
+
+class StoredItems(Stored[P]):
+    """A synopsis of the items of one stream of events; windows and times are as in `Stored`."""
+
+    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
+        """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.
+
+        Of distinct items also uint64, which is kept by its 64 bits: numbers, or what `item_ids`
+        makes of strings. Raises SynopsisError, and takes in nothing, if a time goes back or the
+        batch of this family refuses the items.
+        """
+        self._insert(times, np.atleast_1d(items))
+
+    def _no_values(self) -> Integers:
+        return NO_QUERIES

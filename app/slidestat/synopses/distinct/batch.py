@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, integers, split
+from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.stored import Stored, moving
+from slidestat.synopses.core.stored import moving
 from slidestat.synopses.distinct.codec import KIND, RANDOMISED_WAVE, SPAN, Kept
 from slidestat.synopses.distinct.field_hash import coefficients
 from slidestat.synopses.distinct.kernel import run
@@ -25,25 +25,6 @@ def head_of(parameters: DistinctParameters) -> tuple[Integers, Integers]:
     own = parameters.instances, parameters.capacity, RANDOMISED_WAVE
     head = np.array([*parameters.stored, *own], np.int64)
     return head, coefficients(parameters.seed, parameters.instances)
-
-
-P = TypeVar("P")
-
-
-class ItemSynopsis(Stored[P]):
-    """A synopsis of the items of one stream."""
-
-    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
-        """Take in events: `times` not falling, from `now` - 1 on, and an item for each.
-
-        Items are int64 or uint64 (which is kept by its 64 bits): numbers, or what
-        `item_ids.item_ids` makes of strings. Raises SynopsisError, and takes in nothing, if a time
-        goes back or columns differ.
-        """
-        self._insert(times, np.atleast_1d(items))
-
-    def _no_values(self) -> Integers:
-        return NO_QUERIES
 
 
 def item_column(items: npt.ArrayLike, length: int) -> Integers:

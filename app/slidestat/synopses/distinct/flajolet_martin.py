@@ -27,10 +27,9 @@ from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.core.stored import Estimating
+from slidestat.synopses.core.stored import Estimating, StoredItems
 from slidestat.synopses.distinct import codec
 from slidestat.synopses.distinct.batch import (
-    ItemSynopsis,
     common,
     item_column,
     run_items,
@@ -158,7 +157,7 @@ def run_bitmaps_batch(
     return BatchResult(result.states, *figures.reshape(3, *bits.shape))
 
 
-class DistinctBitmaps(ItemSynopsis[BitmapsParameters], Estimating[BitmapsParameters]):
+class DistinctBitmaps(StoredItems[BitmapsParameters], Estimating[BitmapsParameters]):
     """Roughly how many distinct items one stream had, over any window up to the span.
 
     >>> from slidestat.synopses import BitmapsParameters, DistinctBitmaps

@@ -22,10 +22,9 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, windows
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.stored import moving
+from slidestat.synopses.core.stored import StoredItems, moving
 from slidestat.synopses.distinct import codec
 from slidestat.synopses.distinct.batch import (
-    ItemSynopsis,
     common,
     head_of,
     run_distinct_batch,
@@ -57,7 +56,7 @@ class Retained(NamedTuple):
     level: int
 
 
-class DistinctWave(ItemSynopsis[DistinctParameters]):
+class DistinctWave(StoredItems[DistinctParameters]):
     """The number of distinct items of one stream, over any window up to the span.
 
     >>> from slidestat.synopses import DistinctParameters, DistinctWave

@@ -23,17 +23,16 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FixedFrequentParameters, FrequentParameters
 from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.blocks.summary import BlockSummary
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.stored import Stored
+from slidestat.synopses.core.stored import StoredItems
 from slidestat.synopses.frequent.answer import PARTS
 
 
@@ -102,15 +101,8 @@ class FrequentItem(NamedTuple):
     upper: float
 
 
-class ItemSummary(Stored[P]):
-    """A synopsis of the items of one stream."""
-
-    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
-        """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.
-
-        Raises SynopsisError, and takes in nothing, if a time goes back or an item is no number.
-        """
-        self._insert(times, integers("items", np.atleast_1d(items)))
+class ItemSummary(StoredItems[P]):
+    """A synopsis of how often the items of one stream came."""
 
     def frequent(self, n: int, share: float, now: int | None = None) -> list[FrequentItem]:
         """Return the items that may have `share` of the window [now - n, now), most frequent first.
@@ -141,9 +133,6 @@ class ItemSummary(Stored[P]):
         ]
         counts.sort(key=lambda count: -count.estimate)
         return counts, int(result.unlisted[0, 0])
-
-    def _no_values(self) -> Integers:
-        return NO_QUERIES
 
     def listed(self, n: int, share: float, now: int | None = None) -> FrequentBatch:
         """Return the items that may have `share`, 0 to 1, of a window, as a batch lists them."""

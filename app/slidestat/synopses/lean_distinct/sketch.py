@@ -27,8 +27,8 @@ from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, win
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.stored import Estimating
-from slidestat.synopses.distinct.batch import ItemSynopsis, common, item_column
+from slidestat.synopses.core.stored import Estimating, StoredItems
+from slidestat.synopses.distinct.batch import common, item_column
 from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN
 from slidestat.synopses.lean_distinct import codec
 from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, run, set_bit, unite
@@ -182,7 +182,7 @@ def _window(head: Integers, arena: Bytes, start: int) -> tuple[int, int, Bytes, 
     return error_codes.OK, 0, out, end
 
 
-class LeanDistinct(ItemSynopsis[LeanDistinctParameters], Estimating[LeanDistinctParameters]):
+class LeanDistinct(StoredItems[LeanDistinctParameters], Estimating[LeanDistinctParameters]):
     """The number of distinct items of one stream, over any window up to the span.
 
     >>> from slidestat.synopses import LeanDistinct, LeanDistinctParameters

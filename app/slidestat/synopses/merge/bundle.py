@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import envelope
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import Batch, integers, questions
+from slidestat.synopses.core.batch import Answers, Batch, integers, questions
 from slidestat.synopses.core.envelope import Body, body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import time_in_range
@@ -300,7 +300,7 @@ MadeWith = TypeVar("MadeWith")
 
 
 @dataclass(frozen=True)
-class UnionAnswers:
+class UnionAnswers(Answers):
     """Answers over the union of each bundle's parts: float64[bundles, spans] each.
 
     `lowers <= exact <= uppers`, always; NaN where a window has nothing to answer from.

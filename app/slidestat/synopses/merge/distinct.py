@@ -76,7 +76,7 @@ def _answered(
         for k, span in enumerate(asked.spans.tolist()):
             found[:, bundle, k] = _united(window, states, span, at).answer()[:3]
     result = run(asked.parameters, merged, questions(times, asked.spans))
-    found[:, places] = result.estimates, result.lowers, result.uppers
+    found[:, places] = result.figures
     return UnionAnswers(*found)
 
 

@@ -139,7 +139,7 @@ def union_spreads(
         starts = (asked.times[mine] - asked.spans[k]).tolist()
         found = large_spread(asked.states[mine], starts)
         for statistic, of in zip((MEAN, VARIANCE, DEVIATION), several, strict=True):
-            for number, column in enumerate((of.estimates, of.lowers, of.uppers)):
+            for number, column in enumerate(of.figures):
                 column[place, 0] = found[statistic, number]
     shape = (len(bundles), len(asked.spans))
     return UnionSpreads(*(_shaped(of, shape) for of in several))
@@ -187,8 +187,7 @@ def _pool(
 
 
 def _shaped(of: BatchResult, shape: tuple[int, int]) -> UnionAnswers:
-    figures = (of.estimates, of.lowers, of.uppers)
-    return UnionAnswers(*(figure.reshape(shape) for figure in figures))
+    return UnionAnswers(*(figure.reshape(shape) for figure in of.figures))
 
 
 # Mean, variance and standard deviation of one window.

@@ -81,11 +81,7 @@ def _added(figures: Floats, starts: Integers, towards: float) -> Floats:
 
 
 def _union(starts: Integers, parts: BatchResult) -> UnionAnswers:
-    return UnionAnswers(
-        _added(parts.estimates, starts, 0.0),
-        _added(parts.lowers, starts, -math.inf),
-        _added(parts.uppers, starts, math.inf),
-    )
+    return UnionAnswers(*map(_added, parts.figures, [starts] * 3, (0.0, -math.inf, math.inf)))
 
 
 def _histograms(
@@ -132,9 +128,7 @@ def union_averages(
     waves = asked.parameters.waves
     counts = _union(asked.starts, _waves(asked, "count", waves, [count for count, _ in halves]))
     sums = _union(asked.starts, _waves(asked, "sum", waves, [total for _, total in halves]))
-    of_sums = sums.estimates, sums.lowers, sums.uppers
-    of_counts = counts.estimates, counts.lowers, counts.uppers
-    return UnionAnswers(*averages(of_sums, of_counts))
+    return UnionAnswers(*averages(sums.figures, counts.figures))
 
 
 def union_value_histograms(
@@ -147,9 +141,7 @@ def union_value_histograms(
     asked = ask(ValueHistogramParameters, ValueHistogram.kinds, bundles, times, spans)
     parts = run_value_histogram_batch(asked.parameters, asked.states, asked.batch())
     first = asked.starts[:-1]
-    return UnionAnswers(
-        *(np.add.reduceat(f, first, axis=0) for f in (parts.estimates, parts.lowers, parts.uppers))
-    )
+    return UnionAnswers(*(np.add.reduceat(figure, first, axis=0) for figure in parts.figures))
 
 
 def union_hashed_counts(
@@ -272,9 +264,7 @@ def union_extremes(
     parts = run_extreme_batch(asked.parameters, asked.states, asked.batch())
     extreme = np.fmax if asked.parameters.side == "maximum" else np.fmin
     first = asked.starts[:-1]
-    return UnionAnswers(
-        *(extreme.reduceat(f, first, axis=0) for f in (parts.estimates, parts.lowers, parts.uppers))
-    )
+    return UnionAnswers(*(extreme.reduceat(figure, first, axis=0) for figure in parts.figures))
 
 
 # The minimum or the maximum of one window.

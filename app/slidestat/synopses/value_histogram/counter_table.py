@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, integers
+from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
@@ -47,7 +47,7 @@ from slidestat.synopses.core.parameters import (
     check_whole,
 )
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.core.stored import Stored
+from slidestat.synopses.core.stored import StoredItems
 from slidestat.synopses.value_histogram.cells import check_cells
 from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, inspect, run_cells
 
@@ -90,7 +90,7 @@ def run_counter_table_batch(
     return run_cells(parameters.settings, states, batch, batch.items())
 
 
-class CounterTable(Stored[CounterTableParameters]):
+class CounterTable(StoredItems[CounterTableParameters]):
     """Counts of one stream's items, over any window up to the span.
 
     >>> from slidestat.synopses import CounterTable, CounterTableParameters
@@ -115,14 +115,6 @@ upper=1.0)}
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
         return parameters, inspect(parameters.settings, data)[0]
 
-    def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
-        """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.
-
-        Raises SynopsisError, and takes in nothing, if a time goes back or more items than the
-        capacity would be live.
-        """
-        self._insert(times, integers("items", np.atleast_1d(items)))
-
     def query(self, n: int, now: int | None = None) -> dict[int, Estimate]:
         """Return the count of each item that came in the window [now - n, now), 1 <= n <= span.
 
@@ -137,9 +129,6 @@ upper=1.0)}
         """Raise SynopsisError unless each item keeps the invariants of an exponential histogram."""
         settings = self._parameters.settings
         check_cells(settings.head, *inspect(settings, self._data))
-
-    def _no_values(self) -> Integers:
-        return NO_QUERIES
 
 
 _STREAM = 31  # tells these draws from others of the same seed

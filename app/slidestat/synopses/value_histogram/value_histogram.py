@@ -240,4 +240,4 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
 
     def _figures(self, n: int, now: int | None) -> Floats:
         result = self._run(self._question(n, now))
-        return np.stack([result.estimates[0, 0], result.lowers[0, 0], result.uppers[0, 0]])
+        return np.stack([figure[0, 0] for figure in result.figures])

@@ -64,9 +64,7 @@ def run_average_batch(
         sealed(AVERAGE, varint(len(count)) + count + total)
         for count, total in zip(counts.states, sums.states, strict=True)
     ]
-    of_sums = sums.estimates, sums.lowers, sums.uppers
-    of_counts = counts.estimates, counts.lowers, counts.uppers
-    return BatchResult(new, *averages(of_sums, of_counts))
+    return BatchResult(new, *averages(sums.figures, counts.figures))
 
 
 class AverageWave(Estimating[AverageParameters]):
