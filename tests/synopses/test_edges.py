@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from slidestat.synopses import SynopsisError
+from slidestat.synopses.core.envelope import Body
 from slidestat.synopses.value_histogram.value_histogram import (
     checked_edges,
-    edges_from_bytes,
+    edges_from_body,
     edges_to_bytes,
 )
 
@@ -26,7 +27,7 @@ from slidestat.synopses.value_histogram.value_histogram import (
 def test_edges_are_read_back_exactly(edges: tuple[float, ...], size: int) -> None:
     """Decimals as multiples, other numbers as doubles: the same numbers, in so many bytes."""
     data = edges_to_bytes(checked_edges(edges))
-    assert edges_from_bytes(np.frombuffer(data, np.uint8), 0) == edges
+    assert edges_from_body(Body(data)) == edges
     assert len(data) == size
 
 
@@ -36,7 +37,7 @@ def test_any_edges_are_read_back() -> None:
     for _ in range(500):
         numbers = rng.normal(0, 10 ** rng.uniform(-12, 18), int(rng.integers(1, 30)))
         edges = checked_edges(sorted(set(np.round(numbers, int(rng.integers(0, 12))).tolist())))
-        assert edges_from_bytes(np.frombuffer(edges_to_bytes(edges), np.uint8), 0) == edges
+        assert edges_from_body(Body(edges_to_bytes(edges))) == edges
 
 
 def test_edges_at_minus_zero_are_at_zero() -> None:

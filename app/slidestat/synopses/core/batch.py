@@ -17,6 +17,7 @@ from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import PARTS
 
 TIME_MIN = -(1 << 61)
 """The earliest event time; also the `now` of a synopsis that has seen no event."""
@@ -346,9 +347,6 @@ def follows(columns: Columns, group: int, now: int) -> tuple[int, int, int, int]
     return error_codes.OK, 0, 0, after
 
 
-_PARTS = 1_000_000
-
-
 def parts_of(quantiles: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Return quantiles from 0 to 1 in millionths; raises SynopsisError for any other number, and
     for one of more than six decimals: bounds of the nearest one that has fewer are not its own.
@@ -356,7 +354,7 @@ def parts_of(quantiles: npt.ArrayLike) -> npt.NDArray[np.int64]:
     array = np.atleast_1d(np.asarray(quantiles, np.float64))
     if array.ndim != 1 or not np.all((array >= 0) & (array <= 1)):
         raise SynopsisError(f"a quantile must be a number from 0 to 1, not {quantiles!r}")
-    parts = np.ascontiguousarray(np.rint(array * _PARTS), np.int64)
-    if np.any(parts / _PARTS != array):
+    parts = np.ascontiguousarray(np.rint(array * PARTS), np.int64)
+    if np.any(parts / PARTS != array):
         raise SynopsisError(f"a quantile must have at most six decimals, not {quantiles!r}")
     return parts

@@ -10,6 +10,9 @@ MAX_SPAN = 1 << 53
 MAX_BUCKETS_PER_LEVEL = 500_000  # what MIN_EPSILON asks for
 MAX_DECIMALS = 9
 
+PARTS = 1_000_000
+"""Shares and quantiles are taken in whole millionths."""
+
 
 def check_whole(name: str, number: object, least: int, most: int) -> None:
     """Raise SynopsisError unless `number` is a whole number from `least` to `most`."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers, questions
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 
@@ -26,11 +26,6 @@ def time_in_range(number: int) -> int:
 def moving(times: Integers, values: Any, to: Integers | None) -> Batch:
     """Return the batch of one key that has events, is then moved on, asks nothing."""
     return Batch([0, len(times)], times, values, advances=to)
-
-
-def asking(no_values: Any, at: int, n: int) -> Batch:
-    """Return the batch of one key that has no events, and asks for n at `at`."""
-    return Batch([0, 0], NO_QUERIES, no_values, [0, 1], [at], [n])
 
 
 class Stored(ABC, Generic[P]):
@@ -138,7 +133,7 @@ class Stored(ABC, Generic[P]):
 
     def _question(self, n: int, now: int | None) -> Batch:
         """Return the batch of this key that asks for the window [now - n, now)."""
-        return asking(self._no_values(), self._at(now), n)
+        return questions([self._at(now)], [n], self._no_values())
 
     def _moved(self, times: Integers, values: Any, to: Integers | None) -> bytes:
         """Return the state after the events, moved on to the time `to`, if any."""

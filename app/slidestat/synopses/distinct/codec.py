@@ -31,7 +31,14 @@ from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.keyed import get_now, open_body, open_envelope, seal
+from slidestat.synopses.core.keyed import (
+    get_bits,
+    get_now,
+    open_body,
+    open_envelope,
+    put_bits,
+    seal,
+)
 from slidestat.synopses.core.wire import get_fixed, get_varint, put_fixed, put_varint
 from slidestat.synopses.distinct.field_hash import MAX_LEVEL
 
@@ -57,16 +64,15 @@ LONGEST_HEAD = wire.BODY + (STORED + 2) * wire.MAX_VARINT + 1
 LONGEST_ITEM = wire.MAX_VARINT + 8  # without levels
 SHORTEST_ITEM = 2
 
-_LOW = (1 << 32) - 1
 _POSITIVE = (1 << 63) - 1
 
 
 @borrowing_kernel
-def read_counted(
+def read_head(
     data: Bytes, start: int, end: int, kind: int, shortest: int, head: Integers, state: Integers
 ) -> tuple[int, int, int]:
-    """Read the head of a state of `kind` whose items take `shortest` bytes or more; as `read_head`
-    does.
+    """Fill the stored part of `head`, and `state`, of `kind`, whose items take `shortest` bytes or
+    more; return (error, its number, offset of items).
     """
     error_code, other, at = open_body(data, start, end, kind, kind)
     if error_code != error_codes.OK:
@@ -87,39 +93,17 @@ def read_counted(
 
 
 @borrowing_kernel
-def read_head(
-    data: Bytes, start: int, end: int, head: Integers, state: Integers
-) -> tuple[int, int, int]:
-    """Fill the stored part of `head`, and `state`; return (error, its number, offset of items).
-
-    head[KIND] is the kind that is wanted.
-    """
-    return read_counted(data, start, end, head[KIND], SHORTEST_ITEM, head, state)
-
-
-@borrowing_kernel
 def _get_item(data: Bytes, at: int, width: int) -> int:
     """Read a zigzag coded item, as the 64 bits of an int64."""
-    if width == 8:  # of known lengths, loops are unrolled
-        low = get_fixed(data, at, 4)
-        high = get_fixed(data, at + 4, 4)
-    else:
-        low = get_fixed(data, at, min(width, 4))
-        high = get_fixed(data, at + 4, max(width - 4, 0))
-    folded = (high - ((high >> 31) << 32)) * (1 << 32) + low
+    # Of a known length, loops are unrolled.
+    folded = get_bits(data, at) if width == 8 else get_fixed(data, at, width)
     return ((folded >> 1) & _POSITIVE) ^ -(folded & 1)
 
 
 @borrowing_kernel
 def _put_item(data: Bytes, at: int, folded: int, width: int) -> int:
     """Write the low `width` bytes of `folded`; return the offset after them."""
-    if width == 8:
-        put_fixed(data, at, folded & _LOW, 4)
-        put_fixed(data, at + 4, (folded >> 32) & _LOW, 4)
-    else:
-        put_fixed(data, at, folded & _LOW, min(width, 4))
-        put_fixed(data, at + 4, (folded >> 32) & _LOW, max(width - 4, 0))
-    return at + width
+    return put_bits(data, at, folded) if width == 8 else put_fixed(data, at, folded, width)
 
 
 @borrowing_kernel
@@ -245,7 +229,7 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> 
     head = np.zeros(HEAD_SIZE, np.int64)
     head[KIND] = kind
     state = np.empty(STATE_SIZE, np.int64)
-    error_code, number, at = read_head(array, 0, len(array), head, state)
+    error_code, number, at = read_head(array, 0, len(array), kind, SHORTEST_ITEM, head, state)
     if error_code != error_codes.OK:
         raise refused(error_code, number, kind)
     try:

@@ -229,7 +229,9 @@ def run(
         state[codec.COUNT] = 0
         begin, stop = offsets[group], offsets[group + 1]
         if begin < stop:
-            error_code, number, at = codec.read_head(arena, begin, stop, found, state)
+            error_code, number, at = codec.read_head(
+                arena, begin, stop, head[codec.KIND], codec.SHORTEST_ITEM, found, state
+            )
             if error_code != error_codes.OK:
                 return error_code, group, number, 0, out, ends
             for i in range(codec.STORED):

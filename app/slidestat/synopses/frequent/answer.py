@@ -16,9 +16,7 @@ from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.keyed import with_columns
-
-PARTS = 1_000_000
-"""A share is asked for in whole millionths."""
+from slidestat.synopses.core.parameters import PARTS
 
 
 @borrowing_kernel

@@ -20,20 +20,24 @@ Estimate(estimate=1.0, lower=1.0, upper=1.0)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from slidestat.synopses.blocks.memory import FREQUENT
-from slidestat.synopses.blocks.parameters import FixedFrequentParameters, FrequentParameters
+from slidestat.synopses.blocks.parameters import (
+    FixedFrequentParameters,
+    FrequentParameters,
+    SummaryParameters,
+)
 from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.blocks.summary import BlockSummary
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.core.stored import StoredItems
-from slidestat.synopses.frequent.answer import PARTS
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,7 @@ def run_frequent_batch(
     return FrequentBatch(result.states, result.ends, *result.lists, *result.facts)
 
 
-class Promising(Protocol):
-    """The interface of parameters that promise an error."""
-
-    @property
-    def epsilon(self) -> float:
-        """The share of a window's events by which a count may be too low."""
-
-
-P = TypeVar("P", bound=Promising)
+P = TypeVar("P", bound=SummaryParameters)
 
 
 class FrequentItem(NamedTuple):

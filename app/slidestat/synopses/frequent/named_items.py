@@ -40,9 +40,9 @@ from slidestat.synopses.core.batch import (
 )
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.items import item_ids
-from slidestat.synopses.frequent.answer import PARTS
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, FrequentItems, part_of
 from slidestat.synopses.frequent.named_codec import (
     IN_BLOCKS,
@@ -64,24 +64,12 @@ _MOST_ADDED = 2.0**62
 
 
 @dataclass(frozen=True)
-class NamedBatch:
-    """The result of a batch: the new state of each group, and a list for each query and span.
-
-    The list of query q and span k is names[at:to] with the ids items[at:to] and with lowers[at:to]
-    and uppers[at:to], in no order to rely on, where at, to = ends[q * spans + k],
-    ends[q * spans + k + 1]. unlisted[q, k] is what any other item's count may be at most;
-    events_low and events_high bound the window's events.
+class NamedBatch(FrequentBatch):
+    """The result of a batch, as `FrequentBatch`: the items are ids, in no order to rely on, and
+    their names are alike, names[at:to].
     """
 
-    states: list[bytes]
-    ends: Integers
     names: list[str]
-    items: Integers
-    lowers: Integers
-    uppers: Integers
-    unlisted: Integers
-    events_low: Integers
-    events_high: Integers
 
     def listed(self, query: int, span: int) -> Iterator[tuple[int, str, int, int]]:
         """Return the id, the name, and the bounds of each item of a list."""
@@ -240,7 +228,7 @@ def run_named_items_batch(
         columns.query_times,
     )
     names = _texts_at(listed, known, stored)
-    return NamedBatch(split(out, offsets), ran.ends, names, *ran.lists, *ran.facts)
+    return NamedBatch(split(out, offsets), ran.ends, *ran.lists, *ran.facts, names)
 
 
 def item_bounds(lists: NamedBatch, texts: Sequence[str]) -> Integers:
@@ -266,7 +254,7 @@ def item_bounds(lists: NamedBatch, texts: Sequence[str]) -> Integers:
 
 
 def added_lists(
-    lists: FrequentBatch | NamedBatch,
+    lists: FrequentBatch,
     shape: tuple[int, int],
     owners: Integers,
     places: Integers,
@@ -326,11 +314,11 @@ def added_lists(
     return NamedBatch(
         [],
         ends,
-        [names[row] for row in rows[first[listed]].tolist()] if names else [],
         items[first[listed]],
         lowers[listed],
         uppers[listed],
         *facts.reshape(3, *shape),
+        [names[row] for row in rows[first[listed]].tolist()] if names else [],
     )
 
 

@@ -38,8 +38,8 @@ from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, spl
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_columns, with_room
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.frequent import sticky
-from slidestat.synopses.frequent.answer import PARTS
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
 
 

@@ -29,7 +29,7 @@ from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, foll
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, open_body, with_columns, with_room
-from slidestat.synopses.frequent.answer import PARTS
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
 from slidestat.synopses.frequent_pairs import codec, layout
 from slidestat.synopses.frequent_pairs.feeding import code_of, make_table, take

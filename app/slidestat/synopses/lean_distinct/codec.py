@@ -29,7 +29,7 @@ from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.keyed import get_bits, open_envelope, put_bits, seal
 from slidestat.synopses.core.wire import get_varint, put_varint
-from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN, STORED, read_counted
+from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN, STORED
 
 LEAN_DISTINCT = 30
 
@@ -116,14 +116,6 @@ def rice_of(total: float, number: int) -> int:
     while k < _WIDE and (2 << k) * float(number) <= 0.69 * total:
         k += 1
     return k
-
-
-@borrowing_kernel
-def read_head(
-    data: Bytes, start: int, end: int, head: Integers, state: Integers
-) -> tuple[int, int, int]:
-    """Fill the stored part of `head`, and `state`; return (error, its number, offset of items)."""
-    return read_counted(data, start, end, LEAN_DISTINCT, SHORTEST_ITEM, head, state)
 
 
 @borrowing_kernel

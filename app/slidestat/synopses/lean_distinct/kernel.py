@@ -13,7 +13,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Columns, follows
 from slidestat.synopses.core.keyed import with_room
 from slidestat.synopses.core.philox import philox
-from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SEED, SPAN, STORED
+from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SEED, SPAN, STORED, read_head
 from slidestat.synopses.distinct.kernel import first_zeros, in_order, place_of, room_for, table_mask
 from slidestat.synopses.lean_distinct import codec
 
@@ -149,7 +149,9 @@ def read_state(
 
     Returns (error, its number, how many bits are touched then).
     """
-    error_code, other, at = codec.read_head(arena, begin, stop, found, state)
+    error_code, other, at = read_head(
+        arena, begin, stop, codec.LEAN_DISTINCT, codec.SHORTEST_ITEM, found, state
+    )
     if error_code != error_codes.OK:
         return error_code, other, number
     for i in range(STORED):

@@ -29,7 +29,7 @@ from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating, StoredItems
 from slidestat.synopses.distinct.batch import common, item_column
-from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN
+from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN, read_head
 from slidestat.synopses.lean_distinct import codec
 from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, run, set_bit, unite
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
@@ -230,7 +230,8 @@ def _read(data: bytes) -> tuple[LeanDistinctParameters, int]:
     """Return what `data` was made with, and its time; SynopsisError for no such state."""
     array = np.frombuffer(bytearray(data), np.uint8)
     head, state = np.zeros(codec.HEAD_SIZE, np.int64), np.zeros(codec.STATE_SIZE, np.int64)
-    error_code, number, _ = codec.read_head(array, 0, len(array), head, state)
+    given = codec.LEAN_DISTINCT, codec.SHORTEST_ITEM, head, state
+    error_code, number, _ = read_head(array, 0, len(array), *given)
     if error_code != error_codes.OK:
         raise refused(error_code, number, codec.LEAN_DISTINCT)
     try:

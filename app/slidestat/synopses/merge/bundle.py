@@ -21,7 +21,7 @@ The body (kind 23; envelope and numbers: see wire.py) is, in this order:
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Answers, Batch, integers, questions
 from slidestat.synopses.core.envelope import Body, body_of, damaged, sealed, varint
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.stored import time_in_range
+from slidestat.synopses.core.stored import Stored, time_in_range
 from slidestat.synopses.distinct.wave import DistinctWave
 from slidestat.synopses.exponential_histogram.histogram import ExponentialHistogram
 from slidestat.synopses.extremes.extreme import Extreme
@@ -48,30 +48,7 @@ from slidestat.synopses.value_quantiles.sketch import ValueQuantiles
 from slidestat.synopses.waves.average_wave import AverageWave
 from slidestat.synopses.waves.waves import CountWave, PositionWave, SumWave
 
-
-class Mergeable(Protocol):
-    """The interface of a synopsis that can be a part of a bundle."""
-
-    kinds: ClassVar[tuple[int, ...]]
-    """The kinds of its stored states."""
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> "Mergeable":
-        """Read what was stored; SynopsisError for anything else."""
-
-    @property
-    def parameters(self) -> object:
-        """Return its parameters."""
-
-    @property
-    def now(self) -> int:
-        """The last event's time + 1, or the time advanced to."""
-
-    def check(self) -> None:
-        """Raise SynopsisError unless its invariants hold."""
-
-
-FAMILIES: tuple[type[Mergeable], ...] = (
+FAMILIES: tuple[type[Stored[Any]], ...] = (
     ExponentialHistogram,
     CountWave,
     SumWave,
@@ -103,7 +80,7 @@ def kind_of(data: bytes) -> int:
     return kind
 
 
-def read(data: bytes) -> Mergeable:
+def read(data: bytes) -> Stored[Any]:
     """Read a stored synopsis of any kind that can be merged; SynopsisError for anything else."""
     return _OF_KIND[kind_of(data)].from_bytes(data)
 

@@ -21,10 +21,11 @@ from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.frequent.answer import PARTS
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
     FrequentItems,
+    part_of,
     run_frequent_batch,
 )
 from slidestat.synopses.frequent.named_codec import MAX_TEXT
@@ -92,7 +93,7 @@ def check_share(share: float, epsilon: float) -> None:
 
 def _united(
     asked: Asked[Any],
-    parts: FrequentBatch | NamedBatch,
+    parts: FrequentBatch,
     share: float,
     instead: int = 0,
     scales: Sequence[int] = (1,),
@@ -278,9 +279,7 @@ class WindowItems(WindowSummary):
 
         The share is taken to the millionth.
         """
-        if not (0 <= share <= 1):
-            raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
-        least = round(share * PARTS) * self.events_low
+        least = part_of(share) * self.events_low
         columns = (self.ids.tolist(), self.lowers.tolist(), self.uppers.tolist())
         found = [
             WindowItem(item, self._text(item), (lower + upper) / 2, lower, upper)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.parameters import check_whole
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.sampling.kernel import WITH_REPLACEMENT
@@ -31,8 +32,7 @@ def party_seed(seed: int, party: str) -> int:
 
     seed: 0 to 2^63 - 1. Raises SynopsisError for another one.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or not (0 <= seed <= _SEED_BITS):
-        raise SynopsisError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
+    check_whole("seed", seed, 0, _SEED_BITS)
     try:
         name = party.encode()
     except UnicodeEncodeError:

@@ -20,11 +20,12 @@ from slidestat.synopses.core.batch import parts_of, windows
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary, must_agree
 from slidestat.synopses.value_quantiles import bands
 from slidestat.synopses.value_quantiles.batch import cuts_of, figures_of
-from slidestat.synopses.value_quantiles.bounds import PARTS, answer_by_bands
+from slidestat.synopses.value_quantiles.bounds import answer_by_bands
 from slidestat.synopses.value_quantiles.mapping import mapping_of, most_bins
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 from slidestat.synopses.value_quantiles.sketch import Known, Rank, ValueQuantiles, known_of, rank_of

@@ -246,14 +246,6 @@ def _bounds(
     return whole
 
 
-@borrowing_kernel
-def _put(answers: Floats, query: int, span: int, found: Floats) -> None:
-    """Write what `_bounds` has found for a window of a query."""
-    for statistic in range(STATISTICS + 1):
-        for i in range(3):
-            answers[statistic, i, query, span] = found[statistic, i]
-
-
 @kernel
 def run(
     head: Integers,
@@ -274,7 +266,6 @@ def run(
     read_with = np.empty(codec.HEAD_SIZE, np.int64)
     state = np.empty(codec.STATE_SIZE, np.int64)
     buckets = np.empty((codec.BUCKET_ROWS, codec.LEAST_STEP), np.int64)
-    found = np.empty((STATISTICS + 1, 3), np.float64)
     sums = np.zeros((moments.ROWS, 2), np.int64)
     room = np.zeros((moments.ROWS, _COLUMNS), np.int64)
     out = np.empty(len(arena) + 64 * groups + 64, np.uint8)
@@ -314,8 +305,8 @@ def run(
             summed = 0
             for k in range(len(spans)):
                 start = query_times[query] - spans[k]
+                found = answers[:, :, query, k]
                 summed = _bounds(head, state, buckets, sums, summed, start, found)
-                _put(answers, query, k, found)
         state[codec.NOW] = after
         if len(out) - end < codec.room_for(state):
             out = with_room(out, end, codec.room_for(state))

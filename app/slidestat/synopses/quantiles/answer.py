@@ -34,6 +34,7 @@ from slidestat.synopses.blocks.quantile_layout import (
 )
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.keyed import first_from
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.quantiles.random_layout import fresh_spread, kept_spread, likely
 
 WEIGHT, WIDTH, MAXIMUM, MINIMUM = 0, 1, 2, 3
@@ -191,9 +192,6 @@ def search(
     high += _shifts(estimate - 1, straddling, ranks)[1]
     return estimate, lower, upper, max(0, -low, high + 1)
 
-
-PARTS = 1_000_000
-"""A quantile is asked for in whole millionths."""
 
 _HIGHEST = 0x7FF << 52
 _LOWEST = -_HIGHEST - 1

@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch
-from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
+from slidestat.synopses.core.envelope import Body, body_of, varint
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
     MAX_BUCKETS_PER_LEVEL,
@@ -108,10 +108,8 @@ upper=1.0)}
     @classmethod
     def _opened(cls, data: bytes) -> tuple[CounterTableParameters, int]:
         body = Body(body_of(data, COUNTER_TABLE))
-        span, per_level, capacity = (body.number() for _ in range(3))
-        sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
-        if not sound or not (1 <= capacity <= MAX_CAPACITY):
-            raise damaged()
+        limits = MAX_SPAN, MAX_BUCKETS_PER_LEVEL, MAX_CAPACITY
+        span, per_level, capacity = (body.number(1, limit) for limit in limits)
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
         return parameters, inspect(parameters.settings, data)[0]
 

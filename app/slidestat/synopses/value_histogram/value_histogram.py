@@ -11,15 +11,15 @@ do.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import isfinite
-from struct import pack, unpack_from
+from struct import pack, unpack
 from typing import ClassVar
 
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError
@@ -80,34 +80,17 @@ def edges_to_bytes(edges: tuple[float, ...]) -> bytes:
     return count + bytes([decimals]) + b"".join(varint(int(step)) for step in steps)
 
 
-def edges_from_bytes(data: Bytes, at: int) -> tuple[float, ...] | None:
-    """Return the edges at data[at:], or None if there are none in the form they have to have."""
-    count, at = wire.get_varint(data, at, len(data))
-    if not (1 <= count <= MAX_EDGES) or at >= len(data):
-        return None
-    form = int(data[at])
-    start = at + 1
+def edges_from_body(body: Body) -> tuple[float, ...]:
+    """Read edges, or raise SynopsisError if there are none in the form they have to have."""
+    count = body.number(1, MAX_EDGES)
+    (form,) = body.taken(1)
     if form == _DOUBLES:
-        if len(data) - start < 8 * count:
-            return None
-        edges = unpack_from(f"<{count}d", data.tobytes(), start)
-    else:
-        position = start
-        multiple = 0
-        numbers = []
-        for i in range(count):
-            step, position = wire.get_varint(data, position, len(data))
-            if step < 0:
-                return None
-            multiple += wire.unzigzag(step) if i == 0 else step
-            numbers.append(multiple)
-        if form > MAX_DECIMALS or abs(numbers[0]) >= _MAX_MULTIPLE or multiple >= _MAX_MULTIPLE:
-            return None
-        edges = tuple(q / 10**form for q in numbers)
-    try:
-        return checked_edges(edges)
-    except SynopsisError:
-        return None
+        return checked_edges(unpack(f"<{count}d", body.taken(8 * count)))
+    first, *steps = (body.number() for _ in range(count))
+    multiples = list(accumulate(steps, initial=int(wire.unzigzag(first))))
+    if form > MAX_DECIMALS or max(abs(multiples[0]), multiples[-1]) >= _MAX_MULTIPLE:
+        raise damaged()
+    return checked_edges([multiple / 10**form for multiple in multiples])
 
 
 VALUE_HISTOGRAM = 16
@@ -209,11 +192,11 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[ValueHistogramParameters, int]:
         body = Body(body_of(data, VALUE_HISTOGRAM))
-        span, per_level = body.number(), body.number()
-        edges = edges_from_bytes(body.array, body.at)
-        sound = 1 <= span <= MAX_SPAN and 1 <= per_level <= MAX_BUCKETS_PER_LEVEL
-        if not sound or edges is None:
-            raise damaged()
+        span, per_level = body.number(1, MAX_SPAN), body.number(1, MAX_BUCKETS_PER_LEVEL)
+        try:
+            edges = edges_from_body(body)
+        except SynopsisError:
+            raise damaged() from None
         parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
         return parameters, inspect(parameters.settings, data)[0]
 

@@ -16,6 +16,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_columns, with_room
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.exponential_histogram.codec import (
     COUNT,
     NOW,
@@ -42,7 +43,6 @@ from slidestat.synopses.value_quantiles.bands import (
     with_place,
 )
 from slidestat.synopses.value_quantiles.bounds import (
-    PARTS,
     TOLD,
     answer_by_bands,
     bands_at,

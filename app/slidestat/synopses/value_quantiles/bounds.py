@@ -14,6 +14,7 @@ import numpy as np
 from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import TIME_MAX
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.exponential_histogram.codec import COUNT, PER_LEVEL
 from slidestat.synopses.exponential_histogram.kernel import oldest_since
 from slidestat.synopses.value_quantiles.bands import (
@@ -28,9 +29,6 @@ from slidestat.synopses.value_quantiles.bands import (
 )
 from slidestat.synopses.value_quantiles.codec import BANDS
 from slidestat.synopses.value_quantiles.mapping import NOT_FINITE
-
-PARTS = 1_000_000
-"""A quantile is asked for in whole millionths."""
 
 _EVENTS, _IN_PART, _OLDEST = 0, 1, 2
 TOLD = 3

@@ -5,10 +5,7 @@ from math import ceil, exp2, log, log1p
 from typing import Self
 
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, CountParameters, check_number
-
-PARTS = 1_000_000
-"""Shares, and epsilon, are kept in whole millionths."""
+from slidestat.synopses.core.parameters import MAX_SPAN, PARTS, CountParameters, check_number
 
 _LEAST_ERROR, _LARGEST_ERROR = 0.001, 0.5
 _LEAST_EPSILON, _LARGEST_EPSILON = 0.001, 0.5

@@ -25,6 +25,7 @@ from slidestat.synopses.core.batch import TIME_MAX
 from slidestat.synopses.core.envelope import Body, body_of, damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
+from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.codec import NOW, PER_LEVEL, RUNS, TOTAL
@@ -33,7 +34,7 @@ from slidestat.synopses.value_quantiles.batch import (
     head_of,
     run_value_quantile_batch,
 )
-from slidestat.synopses.value_quantiles.bounds import PARTS, bins_at
+from slidestat.synopses.value_quantiles.bounds import bins_at
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 
 

@@ -73,15 +73,6 @@ def _absorb(
 
 
 @borrowing_kernel
-def _start(kind: int, items: Integers, slot: int) -> int:
-    """Return how many units there are before the item."""
-    return int(
-        items[pool.THROUGH, slot]
-        - items[pool.GROUP if kind == codec.POSITION else pool.VALUE, slot]
-    )
-
-
-@borrowing_kernel
 def _answer_window(
     kind: int, state: Integers, items: Integers, start: int
 ) -> tuple[float, float, float]:
@@ -96,7 +87,8 @@ def _answer_window(
         slot = items[pool.NEWER, slot]
     if slot < 0:
         return 0.0, 0.0, 0.0
-    least = int(state[pool.TOTAL] - _start(kind, items, slot))
+    before = items[pool.THROUGH, slot] - items[pool.VALUE, slot]
+    least = int(state[pool.TOTAL] - before)
     most = int(state[pool.TOTAL] - outside)
     estimate = (least + most) * 0.5
     if kind == codec.COUNT:
