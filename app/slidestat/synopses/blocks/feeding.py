@@ -419,3 +419,13 @@ def find_start(
                 before = max(before, event)
                 break
     return int(after), int(before)
+
+
+@borrowing_kernel
+def window_room(head: Integers, state: Integers, after: int) -> int:
+    """Return how many values or items, at most, stand for the events from `after` on."""
+    room = state[memory.TOTAL] - max(after, tail_begin(head, state))
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
+    for layer in range(BASE, bit_length(max(left - after, 0))):
+        room += 2 * memory.fresh_room(head, layer)
+    return int(room)

@@ -11,7 +11,7 @@ import numpy as np
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks import memory
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
-from slidestat.synopses.blocks.feeding import find_start, tail_begin
+from slidestat.synopses.blocks.feeding import find_start, window_room
 from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import phase_of
 from slidestat.synopses.core.arrays import Integers
@@ -39,11 +39,7 @@ def _collect(
     """Return (item, count, missed) of each block from event `after` on, and of the tail."""
     total = state[memory.TOTAL]
     left = left_tail(total, head[memory.LEVELS])
-    room = total - max(after, tail_begin(head, state))
-    if after < left:
-        for layer in range(BASE, bit_length(left - after)):
-            room += 2 * memory.fresh_room(head, layer)
-    steps = np.empty((3, room), np.int64)
+    steps = np.empty((3, window_room(head, state, after)), np.int64)
     at = 0
     event = after
     while 0 < event < left:

@@ -23,7 +23,7 @@ from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks import memory
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail, trailing_zeros
 from slidestat.synopses.blocks.columns import doubles
-from slidestat.synopses.blocks.feeding import find_start, tail_begin
+from slidestat.synopses.blocks.feeding import find_start, window_room
 from slidestat.synopses.blocks.memory import Blocks
 from slidestat.synopses.blocks.one_window import oldest_of, phase_of
 from slidestat.synopses.blocks.quantile_layout import (
@@ -223,22 +223,6 @@ def _extremes(
     return least, most
 
 
-@kernel
-def _extent(
-    head: Integers, state: Integers, times: Integers, blocks: Blocks, start: int
-) -> tuple[int, int, int]:
-    """Return the first event that is surely in a window from time `start` on, the last one that
-    surely is not, and room for the steps of the window.
-    """
-    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
-    after, before = find_start(head, state, times, blocks, start)
-    room = 2 + state[memory.TOTAL] - max(after, tail_begin(head, state))
-    if after < left:
-        for layer in range(BASE, bit_length(left - after)):
-            room += 4 + 2 * memory.fresh_room(head, layer)
-    return after, before, room
-
-
 @borrowing_kernel
 def rank_of(part: int, events: int) -> int:
     """Return max(1, ceil(part * events / PARTS)), without rounding."""
@@ -310,13 +294,13 @@ def window_runs(
     `search` has it.
     """
     left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
-    after, before, room = _extent(head, state, times, blocks, start)
+    after, before = find_start(head, state, times, blocks, start)
     straddling = np.array([after - 1 - before, 0, 0])
     if straddling[0] > 0:
         straddling[1], straddling[2] = _extremes(head, state, blocks, before + 1, after)
     fineness, fresh = head[memory.FINENESS], head[memory.FRESH]
     is_random = head[memory.KIND] == memory.RANDOM_QUANTILES
-    keys = np.empty(room, np.int64)
+    keys = np.empty(window_room(head, state, after), np.int64)
     most = 2 * bit_length(left) + 1
     starts = np.zeros(most + 1, np.int64)
     facts = np.zeros((4, most), np.int64)
