@@ -86,12 +86,6 @@ def trailing_zeros(number: int) -> int:
 
 
 @borrowing_kernel
-def phase(age: int) -> int:
-    """Return the phase of a kept block of `age` >= 1 blocks."""
-    return int(bit_length(age) - 1)
-
-
-@borrowing_kernel
 def oldest_kept(left: int, layer: int, dead: int, levels: int) -> int:
     """Return the lowest odd b of the blocks kept in `layer`; those up to floor(L / 2^l) - 1 are.
 

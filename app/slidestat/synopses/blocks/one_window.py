@@ -12,7 +12,7 @@ age lets it be.) Why this serves the window, and in how much space: docs/proofs.
 """
 
 from slidestat.kernels.compile import borrowing_kernel
-from slidestat.synopses.blocks.blocks import bit_length, oldest_kept, phase
+from slidestat.synopses.blocks.blocks import bit_length, oldest_kept
 from slidestat.synopses.blocks.memory import LEVELS, SPAN, is_fixed
 from slidestat.synopses.core.arrays import Integers
 
@@ -28,7 +28,7 @@ def phase_of(head: Integers, left: int, layer: int, block: int) -> int:
     """Return the phase that a kept block is in when `left` events have left the tail."""
     if is_fixed(head):
         return fixed_phase(head, left, layer)
-    return phase((left >> layer) - block)
+    return int(bit_length((left >> layer) - block) - 1)
 
 
 @borrowing_kernel

@@ -151,6 +151,11 @@ class Batch:
         self.require("an item", array.shape)
         return array
 
+    def require_no_values(self) -> None:
+        """Raise SynopsisError if the batch has values."""
+        if self.values is not None:
+            raise SynopsisError("what counts events takes times alone, no values")
+
     def require(self, what: str, shape: tuple[int, ...]) -> None:
         """Raise SynopsisError unless a column has one number for each event."""
         length = len(self.columns.times)

@@ -13,6 +13,7 @@ Its standard error is about 0.69 / sqrt(m) for many items. What it promises and 
 a relative error, `relative_width` says what to expect. Why: docs/proofs.md.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,14 +90,31 @@ def _bits_of(items: Integers, bitmaps: int, seed: int) -> Integers:
     return bits
 
 
-class _Figures:
-    """The answer for each number of bits set; made when it is first asked for."""
+class BitFigures(ABC):
+    """The answer for each number of bits that are set; made when it is first asked for."""
 
-    def __init__(self, bitmaps: int, delta: float) -> None:
+    def __init__(self, bitmaps: int) -> None:
         self._bitmaps = bitmaps
-        self._log = log(2 / delta)
         self._known = np.full((3, BITS * bitmaps + 1), np.nan)
         self._known[:, 0] = 0.0
+
+    @abstractmethod
+    def _found(self, bits: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return estimates, lowers and uppers for numbers of bits above 0."""
+
+    def of(self, bits: Floats) -> Floats:
+        """Return float64[3, ...]: estimates, lowers and uppers for numbers of bits."""
+        places = np.minimum(bits, BITS * self._bitmaps).astype(np.int64)
+        new = np.unique(places[np.isnan(self._known[0, places])])
+        if len(new) > 0:
+            self._known[:, new] = self._found(new.astype(np.float64))
+        return self._known[:, places]
+
+
+class _Figures(BitFigures):
+    def __init__(self, bitmaps: int, delta: float) -> None:
+        super().__init__(bitmaps)
+        self._log = log(2 / delta)
         shares = 2.0 ** -np.minimum(np.arange(1, BITS + 1), BITS - 1) / bitmaps
         self._unset = np.log1p(-shares)  # log(1 - q)
 
@@ -119,16 +137,10 @@ class _Figures:
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return low if side > 0 else high
 
-    def of(self, bits: Integers) -> Floats:
-        """Return float64[3, len(bits)]: estimates, lowers and uppers."""
-        new = np.unique(bits[np.isnan(self._known[0, bits])])
-        if len(new) > 0:
-            figures = new.astype(np.float64)
-            lower = np.maximum(np.floor(self._root(figures, 1)), figures)
-            upper = np.ceil(self._root(figures, -1))
-            estimate = np.clip(self._root(figures, 0), lower, upper)
-            self._known[:, new] = np.stack([estimate, lower, upper])
-        return self._known[:, bits]
+    def _found(self, bits: Floats) -> tuple[Floats, Floats, Floats]:
+        lower = np.maximum(np.floor(self._root(bits, 1)), bits)
+        upper = np.ceil(self._root(bits, -1))
+        return np.clip(self._root(bits, 0), lower, upper), lower, upper
 
 
 _figures = lru_cache(maxsize=16)(_Figures)
@@ -151,10 +163,8 @@ def run_bitmaps_batch(
     items = item_column(batch.values, len(batch.columns.times))
     batch = batch.holding(_bits_of(items, parameters.bitmaps, parameters.seed))
     result = run_items(_head_of(parameters), _NO_POLYNOMIALS, states, batch)
-    most = BITS * parameters.bitmaps
-    bits = np.minimum(result.estimates.astype(np.int64), most)
-    figures = _figures(parameters.bitmaps, parameters.delta).of(bits.ravel())
-    return BatchResult(result.states, *figures.reshape(3, *bits.shape))
+    figures = _figures(parameters.bitmaps, parameters.delta).of(result.estimates)
+    return BatchResult(result.states, *figures)
 
 
 class DistinctBitmaps(StoredItems[BitmapsParameters], Estimating[BitmapsParameters]):

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, split
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.parameters import CountParameters, Parameters, SumParameters
-from slidestat.synopses.core.stored import Estimating
+from slidestat.synopses.core.stored import NO_VALUES, Estimating
 from slidestat.synopses.exponential_histogram import codec
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.kernel import run
@@ -40,19 +40,6 @@ def head_of(parameters: Parameters) -> Integers:
     return np.array(head, np.int64)
 
 
-def _values(parameters: Parameters, values: npt.ArrayLike | None, length: int) -> Floats:
-    if not isinstance(parameters, SumParameters):
-        if values is not None:
-            raise SynopsisError("a count takes times alone, no values")
-        return np.empty(0, np.float64)
-    if values is None:
-        raise SynopsisError("a sum needs a value for each time")
-    array = np.ascontiguousarray(values, np.float64)
-    if array.shape != (length,):
-        raise SynopsisError(f"a sum needs a value for each time: {length}, not {array.shape}")
-    return array
-
-
 def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Batch) -> BatchResult:
     """Feed and ask many exponential histograms at once, one a group (key).
 
@@ -61,7 +48,11 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
     + queries * log + bytes out). Source: Datar et al. 2002, sections 2 and 4.
     """
     columns = batch.within(parameters.span)
-    values = _values(parameters, batch.values, len(columns.times))
+    values = NO_VALUES
+    if isinstance(parameters, SumParameters):
+        values = batch.doubles()
+    else:
+        batch.require_no_values()
     answers = np.empty((3, *batch.shape), np.float64)
     head = head_of(parameters)
     kinds = (int(head[codec.KIND]),)

@@ -30,6 +30,7 @@ from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating, StoredItems
 from slidestat.synopses.distinct.batch import common, item_column
 from slidestat.synopses.distinct.codec import BITS, COUNT, NOW, SPAN, read_head
+from slidestat.synopses.distinct.flajolet_martin import BitFigures
 from slidestat.synopses.lean_distinct import codec
 from slidestat.synopses.lean_distinct.kernel import bit_of, finish, read_state, run, set_bit, unite
 from slidestat.synopses.lean_distinct.parameters import LeanDistinctParameters, reach
@@ -48,14 +49,10 @@ def moments(items: Floats, bitmaps: int) -> tuple[Floats, Floats]:
     return bitmaps * sets.sum(axis=-1), np.maximum(variance, 0.0)
 
 
-class Figures:
-    """The answer for each number of bits set; made when it is first asked for."""
-
+class _Figures(BitFigures):
     def __init__(self, bitmaps: int, delta: float) -> None:
-        self._bitmaps = bitmaps
+        super().__init__(bitmaps)
         self._reach = reach(delta)
-        self._known = np.full((3, BITS * bitmaps + 1), np.nan)
-        self._known[:, 0] = 0.0
 
     def _root(self, bits: Floats, side: int) -> Floats:
         """Return the number of items whose likely range of bits ends with `bits` on `side`."""
@@ -68,19 +65,13 @@ class Figures:
             low, high = np.where(below, middle, low), np.where(below, high, middle)
         return low if side > 0 else high
 
-    def of(self, bits: Integers) -> Floats:
-        """Return float64[3, len(bits)]: estimates, lowers and uppers."""
-        new = np.unique(bits[np.isnan(self._known[0, bits])])
-        if len(new) > 0:
-            column = new.astype(np.float64)
-            lower = np.maximum(np.floor(self._root(column, 1)), column)
-            upper = np.maximum(np.ceil(self._root(column, -1)), lower)
-            estimate = np.clip(2 * lower * (upper / (lower + upper)), lower, upper)
-            self._known[:, new] = np.stack([estimate, lower, upper])
-        return self._known[:, bits]
+    def _found(self, bits: Floats) -> tuple[Floats, Floats, Floats]:
+        lower = np.maximum(np.floor(self._root(bits, 1)), bits)
+        upper = np.maximum(np.ceil(self._root(bits, -1)), lower)
+        return np.clip(2 * lower * (upper / (lower + upper)), lower, upper), lower, upper
 
 
-_figures = lru_cache(maxsize=4)(Figures)  # Of the finest, each takes 170 MB.
+_figures = lru_cache(maxsize=4)(_Figures)  # Of the finest, each takes 170 MB.
 
 
 def figures_for(
@@ -94,9 +85,8 @@ def figures_for(
     many bits are set. No answer of these is below `parameters.exact`: so many are there for sure.
     """
     known = exact >= 0
-    bits = np.minimum(np.where(known, 0.0, set_bits), BITS * parameters.bitmaps).astype(np.int64)
-    found = _figures(parameters.bitmaps, parameters.delta).of(bits.ravel())
-    found = found.reshape(3, *bits.shape).clip(float(parameters.exact), inf)
+    figures = _figures(parameters.bitmaps, parameters.delta)
+    found = figures.of(np.where(known, 0.0, set_bits)).clip(float(parameters.exact), inf)
     return np.where(known, exact, found)
 
 

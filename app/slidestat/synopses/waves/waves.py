@@ -49,16 +49,12 @@ MAX_NUMBER = (1 << 61) - 1
 """No event further back than this is asked for by number."""
 
 
-def _values(kind: int, values: npt.ArrayLike | None, length: int) -> Integers:
+def _values(kind: int, batch: Batch) -> Integers:
     if kind != codec.SUM:
-        if values is not None:
-            raise SynopsisError("a wave of counts or of positions takes times alone, no values")
-        return np.empty(0, np.int64)
-    if values is None:
-        raise SynopsisError("a sum needs a value for each time")
-    array = integers("values", values)
-    if array.shape != (length,):
-        raise SynopsisError(f"a sum needs a value for each time: {length}, not {len(array)}")
+        batch.require_no_values()
+        return NO_QUERIES
+    array = integers("values", batch.values)
+    batch.require("a value", array.shape)
     outside = (array < 0) | (array > MAX_VALUE)
     if outside.any():
         value = int(array[np.argmax(outside)])
@@ -89,7 +85,7 @@ def run_wave_batch(
         columns = batch.columns
     else:
         columns = batch.within(parameters.span)
-    values = _values(KINDS[kind], batch.values, len(columns.times))
+    values = _values(KINDS[kind], batch)
     answers = np.empty((3, *batch.shape), np.float64)
     head = np.array([KINDS[kind], parameters.span, parameters.per_level], np.int64)
     kinds = (KINDS[kind],)
