@@ -1,7 +1,6 @@
 """The part that quantiles and frequent items of one key share: a state made of blocks."""
 
-from abc import abstractmethod
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -30,10 +29,8 @@ class BlockSummary(Stored[P]):
 
     is_checked_when_read = True
 
-    @classmethod
-    @abstractmethod
-    def made_with(cls) -> tuple[type[P], type[P]]:
-        """Return its parameters: for any window, and for one of a fixed number of events."""
+    made_with: ClassVar[tuple[type[Any], type[Any]]]
+    """Its parameters: for any window, and for one of a fixed number of events."""
 
     @classmethod
     def _opened(cls, data: bytes) -> tuple[P, int]:
@@ -74,7 +71,7 @@ class BlockSummary(Stored[P]):
         """Decode `data`; returns its parameters, numbers, times of the tail, and blocks."""
         array = np.frombuffer(bytearray(data), np.uint8)
         state = np.empty(memory.STATE_SIZE, np.int64)
-        any_window, fixed = cls.made_with()
+        any_window, fixed = cls.made_with
         made_with = fixed if data[3:4] == bytes([fixed.stored_kind]) else any_window
         shares = np.empty(made_with.stored_shares)
         error_code, number, seed, at = codec.read_parameters(

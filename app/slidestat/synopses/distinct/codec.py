@@ -20,7 +20,7 @@ UNKNOWN until it is asked for.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,7 @@ STATE_SIZE = 2
 
 UNKNOWN = -1
 
+P = TypeVar("P")
 Levels = npt.NDArray[np.int8]
 LONGEST_HEAD = wire.BODY + (STORED + 2) * wire.MAX_VARINT + 1
 LONGEST_ITEM = wire.MAX_VARINT + 8  # without levels
@@ -219,11 +220,11 @@ class Kept(NamedTuple):
         return Kept(self.items[first:], self.times[first:], self.levels[first:])
 
 
-def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> tuple[int, Kept]:
-    """Decode `data`, a state of `kind`; returns its time and what is kept.
+def read_state(data: bytes, kind: int, complete: Callable[[Integers], P]) -> tuple[P, int, Kept]:
+    """Decode `data`, a state of `kind`; returns its parameters, its time and what is kept.
 
-    `complete` is given `head`, its stored part filled, to check it and to fill the rest. Raises
-    SynopsisError for anything that is no such state. Cost: O(len(data)).
+    `complete` is given `head`, its stored part filled: it fills the rest, and returns the
+    parameters. Raises SynopsisError for anything that is no such state. Cost: O(len(data)).
     """
     array = np.frombuffer(bytearray(data), np.uint8)
     head = np.zeros(HEAD_SIZE, np.int64)
@@ -233,7 +234,7 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> 
     if error_code != error_codes.OK:
         raise refused(error_code, number, kind)
     try:
-        complete(head)
+        parameters = complete(head)
     except SynopsisError:
         raise damaged() from None
     count = int(state[COUNT])
@@ -245,4 +246,4 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], None]) -> 
     error_code = read_items(array, at, len(array), head, state, *kept)
     if error_code != error_codes.OK:
         raise refused(error_code, 0)
-    return int(state[NOW]), kept
+    return parameters, int(state[NOW]), kept

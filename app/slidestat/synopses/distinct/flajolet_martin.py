@@ -207,18 +207,15 @@ def merge_bitmaps(states: Sequence[bytes]) -> bytes:
 
 def _read(data: bytes) -> tuple[BitmapsParameters, int, codec.Kept]:
     """Decode `data`; returns what it was made with, its time, and the bits, oldest first."""
-    made: list[BitmapsParameters] = []
 
-    def complete(head: Integers) -> None:
-        delta = int(head[codec.DELTA]) / DELTAS
-        made.append(
-            BitmapsParameters(int(head[0]), delta, int(head[codec.SPAN]), int(head[codec.SEED]))
-        )
+    def complete(head: Integers) -> BitmapsParameters:
         head[codec.INSTANCES], head[codec.CAPACITY] = 1, _NO_LEVELS
+        bitmaps, delta, span, seed = head[: codec.STORED].tolist()
+        return BitmapsParameters(bitmaps, delta / DELTAS, span, seed)
 
-    now, kept = codec.read_state(data, codec.BITMAPS, complete)
+    parameters, now, kept = codec.read_state(data, codec.BITMAPS, complete)
     bits = kept.items
-    most = BITS * made[0].bitmaps
+    most = BITS * parameters.bitmaps
     if len(np.unique(bits)) < len(bits) or not ((bits >= 0) & (bits < most)).all():
         raise damaged()
-    return made[0], now, kept
+    return parameters, now, kept

@@ -186,14 +186,13 @@ def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:
 
 def _read(data: bytes) -> tuple[DistinctParameters, int, codec.Kept]:
     """Decode `data`; returns what it was made with, its time, and what is kept, oldest first."""
-    made: list[DistinctParameters] = []
 
-    def complete(head: Integers) -> None:
-        made.append(DistinctParameters.of_stored(head))
-        head[codec.INSTANCES], head[codec.CAPACITY] = made[0].instances, made[0].capacity
+    def complete(head: Integers) -> DistinctParameters:
+        parameters = DistinctParameters.of_stored(head)
+        head[codec.INSTANCES], head[codec.CAPACITY] = parameters.instances, parameters.capacity
+        return parameters
 
-    now, kept = codec.read_state(data, codec.RANDOMISED_WAVE, complete)
-    return made[0], now, kept
+    return codec.read_state(data, codec.RANDOMISED_WAVE, complete)
 
 
 # How many of the last n positions are 1 in the OR of t streams of bits, each seen by one party.

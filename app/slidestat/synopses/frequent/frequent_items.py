@@ -147,7 +147,4 @@ class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParame
 
     kinds: ClassVar[tuple[int, ...]] = (FREQUENT,)
     run_batch = staticmethod(run_frequent_batch)
-
-    @classmethod
-    def made_with(cls) -> tuple[type[FrequentParameters], type[FrequentParameters]]:
-        return FrequentParameters, FixedFrequentParameters
+    made_with = FrequentParameters, FixedFrequentParameters

@@ -136,9 +136,7 @@ class Quantiles(QuantileSummary[QuantileParameters]):
 
     kinds: ClassVar[tuple[int, ...]] = (QUANTILES,)
 
-    @classmethod
-    def made_with(cls) -> tuple[type[QuantileParameters], type[QuantileParameters]]:
-        return QuantileParameters, FixedQuantileParameters
+    made_with = QuantileParameters, FixedQuantileParameters
 
 
 class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
@@ -162,6 +160,4 @@ class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
     QuantileEstimate(estimate=9.5, lower=9.5, upper=9.5, rank_error=0.0)
     """
 
-    @classmethod
-    def made_with(cls) -> tuple[type[RandomQuantileParameters], type[RandomQuantileParameters]]:
-        return RandomQuantileParameters, FixedRandomQuantileParameters
+    made_with = RandomQuantileParameters, FixedRandomQuantileParameters
