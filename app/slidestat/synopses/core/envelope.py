@@ -1,7 +1,4 @@
-"""The envelope of a synopsis' bytes, as Python reads and writes it (see wire.py).
-
-Kernels have a reader of their own, `open_body` of keyed.py.
-"""
+"""The envelope of a synopsis' bytes, as Python reads and writes it (see wire.py)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Bytes
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.keyed import open_body
 
 _LIMB = 62
 START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
@@ -22,29 +19,23 @@ def kind_of(data: bytes) -> int:
 
     The rest is not looked at. Cost: O(1).
     """
-    error_code, number = _read_start(data)
-    if error_code != error_codes.OK:
-        raise refused(error_code, number)
-    return number
-
-
-def opened(data: bytes, kind: int) -> Bytes:
-    """Return `data` as kernels take it; SynopsisError unless it is a sound envelope of `kind`.
-
-    Cost: O(len(data)).
-    """
-    found = kind_of(data)
-    array = np.frombuffer(bytearray(data), np.uint8)
-    if not _is_whole(array):
-        raise damaged()
-    if found != kind:
-        raise refused(error_codes.OTHER_KIND, found, kind)
-    return array
+    if len(data) >= wire.BODY and data[:2] == START[:2] and data[2] > wire.VERSION:
+        raise refused(error_codes.NEWER_VERSION, data[2])
+    if len(data) < wire.BODY or data[:3] != START:
+        raise refused(error_codes.NOT_A_SYNOPSIS, 0)
+    return data[3]
 
 
 def body_of(data: bytes, kind: int) -> bytes:
-    """Return the body of a stored synopsis of `kind`; SynopsisError for anything else."""
-    return opened(data, kind)[wire.BODY :].tobytes()
+    """Return the body of a stored synopsis of `kind`; SynopsisError for anything else.
+
+    Cost: O(len(data)).
+    """
+    array = np.frombuffer(bytearray(data), np.uint8)
+    error_code, number, at = open_body(array, 0, len(array), kind, kind)
+    if error_code != error_codes.OK:
+        raise refused(error_code, number, kind)
+    return array[at:].tobytes()
 
 
 def is_sealed(data: bytes) -> bool:
@@ -52,9 +43,8 @@ def is_sealed(data: bytes) -> bool:
 
     Cost: O(len(data)).
     """
-    if _read_start(data)[0] != error_codes.OK:
-        return False
-    return _is_whole(np.frombuffer(bytearray(data), np.uint8))
+    array = np.frombuffer(bytearray(data), np.uint8)
+    return bool(open_body(array, 0, len(array), 0, 255)[0] == error_codes.OK)
 
 
 def sealed(kind: int, body: bytes) -> bytes:
@@ -127,19 +117,3 @@ def decoded(
     if error_code != error_codes.OK:
         raise refused(error_code, number, *kinds)
     return found
-
-
-def _read_start(data: bytes) -> tuple[int, int]:
-    """Return (OK, the kind), or an error and its number."""
-    if len(data) < wire.BODY or data[0] != wire.MAGIC_0 or data[1] != wire.MAGIC_1:
-        return error_codes.NOT_A_SYNOPSIS, 0
-    if data[2] > wire.VERSION:
-        return error_codes.NEWER_VERSION, data[2]
-    if data[2] != wire.VERSION:
-        return error_codes.NOT_A_SYNOPSIS, 0
-    return error_codes.OK, data[3]
-
-
-def _is_whole(array: Bytes) -> bool:
-    stored = int.from_bytes(array[4:8].tobytes(), "little")
-    return bool(stored == wire.checksum(array, 0, len(array)))
