@@ -94,8 +94,9 @@ def _run(
             if query == query_starts[group + 1]:
                 break
             for k in range(len(spans)):
-                listed = with_room(listed, at, state[cells.CELLS])
-                figures = with_columns(figures, at, state[cells.CELLS])
+                if len(listed) - at < state[cells.CELLS]:
+                    listed = with_room(listed, at, state[cells.CELLS])
+                    figures = with_columns(figures, at, len(listed) - at)
                 start = query_times[query] - spans[k]
                 for cell in range(state[cells.CELLS]):
                     estimate, low, high = cells.count(head, table, runs, cell, start)

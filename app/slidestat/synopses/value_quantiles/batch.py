@@ -295,8 +295,9 @@ def run(
         if room > both.shape[2]:
             both = np.empty((2, 2, 2 * room), np.int64)
         fill(both, stored_runs, state[RUNS])
-        table = with_columns(table, state[BANDS], min(bands, events))
         room = state[BANDS] + min(bands, events)
+        if room > table.shape[1]:
+            table = with_columns(table, state[BANDS], room - state[BANDS])
         if room > len(changed):
             told = np.empty((TOLD, len(spans), 2 * room), np.int64)
             changed = np.empty(2 * room, np.int64)
