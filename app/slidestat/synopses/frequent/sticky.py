@@ -9,8 +9,8 @@ level 0. One of level r is a sample while it is one of the last `reach` 2^r even
 expired. The count of a sample is how often its item came from it on, before the item's next sample;
 when an event ceases to be a sample, its count goes to the item's sample before it, if there is one.
 
-So the samples, and their counts, are a function of the events alone: it does not matter when it is
-looked which of them have ceased. For one window, of the last N events (theorem 5.1), an
+So the samples, and their counts, are a function of the events alone: it does not matter when those
+that have ceased are looked for. For one window, of the last N events (theorem 5.1), an
 event of level r or more is a sample until it expires, r being that of min(T, N) events.
 
 The body (envelope and numbers: see wire.py; columns: columns.py) is, in this order:

@@ -45,7 +45,7 @@ class Rank(NamedTuple):
     share, of what is exact for some value in the bin of the one asked about: off by at most
     `rank_value_error` of it, or for values near zero by 2^-30. (Of the events equal to that value
     any part may count.) The other side is what is left of all events, which are known to
-    epsilon^2. Proof: bounds.py.
+    epsilon^2. Proof: docs/proofs.md.
     """
 
     at_most: Estimate
