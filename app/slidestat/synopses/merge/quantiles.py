@@ -331,7 +331,7 @@ def _together(parts: Sequence[WindowQuantiles]) -> WindowQuantiles:
     ends = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])
     return WindowQuantiles(
         values[ends],
-        np.cumsum(rises[:, order], axis=1)[:, ends],
+        np.cumsum(rises[:, order], axis=1).take(ends, axis=1),
         sum(part.covered for part in parts),
         sum(part.straddling for part in parts),
     )
