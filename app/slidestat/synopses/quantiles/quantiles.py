@@ -113,7 +113,7 @@ class QuantileEstimate(NamedTuple):
 P = TypeVar("P", bound=QuantileParameters | RandomQuantileParameters)
 
 
-class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
+class _QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
     """The part that is the same however quantiles are kept."""
 
     def query(self, n: int, quantile: float, now: int | None = None) -> QuantileEstimate:
@@ -131,7 +131,7 @@ class QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
         return run_quantile_batch(self._parameters, [self._data], batch, ())
 
 
-class Quantiles(QuantileSummary[QuantileParameters]):
+class Quantiles(_QuantileSummary[QuantileParameters]):
     """A synopsis of the values of one stream, with bounds that always hold."""
 
     kinds: ClassVar[tuple[int, ...]] = (QUANTILES,)
@@ -139,7 +139,7 @@ class Quantiles(QuantileSummary[QuantileParameters]):
     made_with = QuantileParameters, FixedQuantileParameters
 
 
-class RandomQuantiles(QuantileSummary[RandomQuantileParameters]):
+class RandomQuantiles(_QuantileSummary[RandomQuantileParameters]):
     """A synopsis of the values of one stream, by random thinning: right but for a stated chance.
 
     Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004),
