@@ -18,7 +18,7 @@ x texts that were not chosen for it have one with a chance of x^2 / 2^65.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -69,7 +69,7 @@ class NamedBatch(FrequentBatch):
     their names are alike, names[at:to].
     """
 
-    names: list[str]
+    names: list[str] = field(kw_only=True)
 
     def listed(self, query: int, span: int) -> Iterator[tuple[int, str, int, int]]:
         """Return the id, the name, and the bounds of each item of a list."""
@@ -228,7 +228,7 @@ def run_named_items_batch(
         columns.query_times,
     )
     names = _texts_at(listed, known, stored)
-    return NamedBatch(split(out, offsets), ran.ends, *ran.lists, *ran.facts, names)
+    return NamedBatch(split(out, offsets), ran.ends, *ran.lists, *ran.facts, names=names)
 
 
 def item_bounds(lists: NamedBatch, texts: Sequence[str]) -> Integers:
@@ -318,7 +318,7 @@ def added_lists(
         lowers[listed],
         uppers[listed],
         *facts.reshape(3, *shape),
-        [names[row] for row in rows[first[listed]].tolist()] if names else [],
+        names=[names[row] for row in rows[first[listed]].tolist()] if names else [],
     )
 
 

@@ -118,8 +118,7 @@ def union_quantiles(
             for part in range(first, last)
         ]
         for k, of_span in enumerate(zip(*known, strict=True)):
-            figures = _together(of_span).figures_of(parts)
-            answers[:, bundle, k] = np.array(figures, np.float64).reshape(-1, 4).T
+            answers[:, bundle, k] = _together(of_span).figures_of(parts)
     return UnionQuantiles(*answers)
 
 
@@ -190,6 +189,30 @@ def _compressed(upper: Integers, lower: Integers, room: int) -> Integers:
     return _starts(upper, lower, least)
 
 
+@kernel
+def _added(values: Floats, rows: Integers, sizes: Integers) -> tuple[Floats, Integers]:
+    """Return the values of all parts, rising, each once, and the sums of the parts' functions."""
+    rises = rows.copy()
+    last = -1
+    for size in sizes:
+        for i in range(last + 2, last + size + 1):
+            for row in range(_STEP_ROWS):
+                rises[row, i] -= rows[row, i - 1]
+        last += size
+    found = np.empty(len(values), np.float64)
+    sums = np.zeros((_STEP_ROWS, len(values)), np.int64)
+    total = np.zeros(_STEP_ROWS, np.int64)
+    end = 0
+    for i in np.argsort(values, kind="mergesort"):
+        if end == 0 or found[end - 1] != values[i]:
+            found[end] = values[i]
+            end += 1
+        for row in range(_STEP_ROWS):
+            total[row] += rises[row, i]
+            sums[row, end - 1] = total[row]
+    return found[:end], sums[:, :end].copy()
+
+
 @borrowing_kernel
 def _summary_answer(
     rows: Integers, covered: int, straddling: int, part: int
@@ -212,6 +235,21 @@ def _summary_answer(
             return estimate, lower, i, error
         high_before = high
     return -1, -1, -1, 0  # no rows that were read come here
+
+
+@kernel
+def _answers(
+    values: Floats, rows: Integers, covered: int, straddling: int, parts: Integers
+) -> Floats:
+    """Return (estimate, lower, upper, rank error) of the quantiles `parts`, float64[4, parts]; NaN
+    for no events. Cost: O(values) each.
+    """
+    answers = np.full((4, len(parts)), np.nan)
+    for j in range(len(parts) if len(values) > 0 else 0):
+        estimate, lower, upper, error = _summary_answer(rows, covered, straddling, parts[j])
+        answers[0, j], answers[1, j], answers[2, j] = values[estimate], values[lower], values[upper]
+        answers[3, j] = error
+    return answers
 
 
 @dataclass(frozen=True)
@@ -252,20 +290,11 @@ class WindowQuantiles(WindowSummary):
 
     def quantiles(self, quantiles: Sequence[float]) -> list[QuantileEstimate]:
         """Return several quantiles; SynopsisError for numbers that are no quantiles."""
-        return self.figures_of(parts_of(quantiles))
+        return [QuantileEstimate(*row) for row in self.figures_of(parts_of(quantiles)).T.tolist()]
 
-    def figures_of(self, parts: Integers) -> list[QuantileEstimate]:
-        """Return the quantiles `parts`, in millionths."""
-        if len(self.values) == 0:
-            return [QuantileEstimate(np.nan, np.nan, np.nan, np.nan)] * len(parts)
-        answers = []
-        for part in parts.tolist():
-            estimate, lower, upper, error = _summary_answer(
-                self.rows, self.covered, self.straddling, part
-            )
-            middle, low, high = self.values[[estimate, lower, upper]].tolist()
-            answers.append(QuantileEstimate(middle, low, high, float(error)))
-        return answers
+    def figures_of(self, parts: Integers) -> Floats:
+        """Return (estimate, lower, upper, rank error) of quantiles in millionths, float64[4, n]."""
+        return _answers(self.values, self.rows, self.covered, self.straddling, parts)
 
     @property
     def events_low(self) -> int:
@@ -324,16 +353,12 @@ class WindowQuantiles(WindowSummary):
 
 def _together(parts: Sequence[WindowQuantiles]) -> WindowQuantiles:
     """Return the summary of all windows as one, with all of their values."""
+    sizes = np.array([len(part.values) for part in parts], np.int64)
     values = np.concatenate([part.values for part in parts])
-    rises = np.concatenate([np.diff(part.rows, axis=1, prepend=0) for part in parts], axis=1)
-    order = np.argsort(values, kind="stable")
-    values = values[order]
-    ends = np.flatnonzero(np.append(values[1:] != values[:-1], True)[: len(values)])
+    rows = np.concatenate([part.rows for part in parts], axis=1)
+    covered = sum(part.covered for part in parts)
     return WindowQuantiles(
-        values[ends],
-        np.cumsum(rises[:, order], axis=1).take(ends, axis=1),
-        sum(part.covered for part in parts),
-        sum(part.straddling for part in parts),
+        *_added(values, rows, sizes), covered, sum(part.straddling for part in parts)
     )
 
 
@@ -349,7 +374,7 @@ def _within_room(whole: WindowQuantiles) -> WindowQuantiles:
     rows = whole.rows
     starts = _compressed(rows[HIGH] + rows[POSSIBLE], rows[LOW] + rows[CERTAIN], MOST_VALUES // 2)
     ends = np.append(starts[1:], rows.shape[1]) - 1
-    kept = rows[:, starts]
+    kept = rows.take(starts, axis=1)
     kept[HIGH] = rows[HIGH, ends]
     kept[POSSIBLE] = rows[POSSIBLE, ends]
     return WindowQuantiles(whole.values[starts], kept, whole.covered, whole.straddling)

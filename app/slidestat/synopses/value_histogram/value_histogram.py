@@ -131,7 +131,7 @@ def _bins_of(parameters: ValueHistogramParameters, values: Floats) -> Integers:
     finite = np.isfinite(values)
     if not finite.all():
         worst = float(values[np.argmin(finite)])
-        raise error_codes.synopsis_error(error_codes.NOT_FINITE, 0, 0, -1, worst)
+        raise error_codes.synopsis_error(error_codes.NOT_FINITE, 0, 0, -1, value=worst)
     return np.searchsorted(np.array(parameters.edges), values, side="right").astype(np.int64)
 
 
