@@ -27,7 +27,7 @@ from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.keyed import with_columns, with_room
 from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary
-from slidestat.synopses.quantiles.answer import WIDTH, rank_of, steps_of, window_runs
+from slidestat.synopses.quantiles.answer import WIDTH, find_window, rank_of, steps_of, window_runs
 from slidestat.synopses.quantiles.quantiles import QuantileEstimate, Quantiles
 
 # Rows of what is known of a window, for each of its values.
@@ -73,9 +73,8 @@ def _known(
     if error_code != error_codes.OK:
         return error_code, 0, 0, found, rows, ends, events
     for k in range(len(starts)):
-        keys, begins, facts, _, covered, straddling = window_runs(
-            head, state, times, payload, blocks, starts[k]
-        )
+        after, covered, straddling = find_window(head, state, times, blocks, starts[k])
+        keys, begins, facts, _ = window_runs(head, state, payload, blocks, after)
         widths = facts[WIDTH].astype(np.float64)
         keys, figures = steps_of(keys, begins, facts, widths, straddling, False)
         end = ends[k]

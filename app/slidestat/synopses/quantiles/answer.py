@@ -286,18 +286,27 @@ def _add_run(
 
 
 @kernel
-def window_runs(
-    head: Integers, state: Integers, times: Integers, payload: Integers, blocks: Blocks, start: int
-) -> tuple[Integers, Integers, Integers, Floats, int, Integers]:
-    """Return the runs of a window that starts at time `start`: (keys, starts, facts), as the header
-    has them; V of each, for random thinning alone; how many events they have; and `straddling`, as
-    `search` has it.
+def find_window(
+    head: Integers, state: Integers, times: Integers, blocks: Blocks, start: int
+) -> tuple[int, int, Integers]:
+    """Return of a window that starts at time `start` the first event that is surely in it, how many
+    such events there are, and `straddling`, as `search` has it.
     """
-    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
     after, before = find_start(head, state, times, blocks, start)
     straddling = np.array([after - 1 - before, 0, 0])
     if straddling[0] > 0:
         straddling[1], straddling[2] = _extremes(head, state, blocks, before + 1, after)
+    return after, int(state[memory.TOTAL] - after), straddling
+
+
+@kernel
+def window_runs(
+    head: Integers, state: Integers, payload: Integers, blocks: Blocks, after: int
+) -> tuple[Integers, Integers, Integers, Floats]:
+    """Return the runs of a window from event `after` on: (keys, starts, facts), as the header has
+    them; and for random thinning V of each. Then the tail is in no order.
+    """
+    left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
     fineness, fresh = head[memory.FINENESS], head[memory.FRESH]
     is_random = head[memory.KIND] == memory.RANDOM_QUANTILES
     keys = np.empty(window_room(head, state, after), np.int64)
@@ -322,7 +331,7 @@ def window_runs(
         _add_run(rows, memory.kept_facts(head, blocks, layer, block), keys, starts, facts, run)
         run += 1
         event += 1 << layer
-    for layer in range(bit_length(left) - 1, BASE - 1, -1):
+    for layer in range(bit_length(left) - 1 if after < left else 0, BASE - 1, -1):
         complete = left >> layer
         if complete & 1 == 1 and (complete - 1) << layer >= event:
             facts[WEIGHT, run] = 1 << fresh_weight(layer, fresh)
@@ -334,12 +343,11 @@ def window_runs(
             _add_run(rows, memory.waiting_facts(head, blocks, layer), keys, starts, facts, run)
             run += 1
     since = max(after, left)
-    newest = np.sort(payload[since - state[memory.TAIL] : state[memory.TOTAL] - state[memory.TAIL]])
+    newest = payload[since - state[memory.TAIL] : state[memory.TOTAL] - state[memory.TAIL]]
     facts[WEIGHT, run] = 1
     starts[run + 1] = starts[run] + len(newest)
-    keys[starts[run] : starts[run + 1]] = newest
-    covered = int(state[memory.TOTAL] - after)
-    return keys, starts[: run + 2], facts[:, : run + 1], spreads, covered, straddling
+    keys[starts[run] : starts[run + 1]] = newest if is_random else np.sort(newest)
+    return keys, starts[: run + 2], facts[:, : run + 1], spreads
 
 
 @kernel
@@ -399,12 +407,11 @@ def answer_quantiles(
     what is certain of this window (but for a chance of delta, of random thinning): no rank of the
     estimate is farther from the one asked for. Cost: O(steps * log steps).
     """
-    keys, starts, facts, spreads, covered, straddling = window_runs(
-        head, state, times, payload, blocks, start
-    )
+    after, covered, straddling = find_window(head, state, times, blocks, start)
     if covered + straddling[0] == 0:
         answers[:] = np.nan
         return
+    keys, starts, facts, spreads = window_runs(head, state, payload, blocks, after)
     if head[memory.KIND] == memory.RANDOM_QUANTILES:
         factor = likely(shares[1])
         steps, figures = steps_of(keys, starts, facts, spreads, straddling, True)

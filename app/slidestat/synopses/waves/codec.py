@@ -91,6 +91,32 @@ def next_rank(total: int, per_level: int, rank: int) -> int:
 
 
 @borrowing_kernel
+def _link(
+    state: Integers, items: Integers, levels: Integers, per_level: int, slot: int, level: int
+) -> bool:
+    """Put the item in `slot` before all others, as decoding goes backwards; False if it cannot."""
+    if pool.is_full(levels, level, per_level):
+        return False
+    head = state[pool.HEAD]
+    items[pool.OLDER, slot] = -1
+    items[pool.NEWER, slot] = head
+    if head < 0:
+        state[pool.TAIL] = slot
+    else:
+        items[pool.OLDER, head] = slot
+    state[pool.HEAD] = slot
+    items[pool.LEVEL, slot] = level
+    items[pool.LEVEL_NEWER, slot] = levels[pool.OLDEST_SLOT, level]
+    if levels[pool.OLDEST_SLOT, level] < 0:
+        levels[pool.NEWEST_SLOT, level] = slot
+    levels[pool.OLDEST_SLOT, level] = slot
+    levels[pool.HELD, level] += 1
+    state[pool.SIZE] += 1
+    state[pool.FRESH] = slot + 1
+    return True
+
+
+@borrowing_kernel
 def decode(
     data: Bytes, at: int, end: int, head: Integers, state: Integers, items: Integers,
     levels: Integers,
@@ -117,13 +143,13 @@ def decode(
             return error_codes.CORRUPTED
         lost_time = now - 1 - age
     live, at = get_varint(data, at, end)
-    if not (0 <= live <= min(end - at, items.shape[1])):
+    if not (0 <= live <= end - at):
         return error_codes.CORRUPTED
     later = now - 1
     start = total  # where the newer item starts, in units
     rank = total + 1
     begin = now  # the time of the event before the newer item
-    for slot in range(live - 1, -1, -1):
+    for slot in range(live):
         age, at = get_varint(data, at, end)
         if not (0 <= age <= later - oldest):
             return error_codes.CORRUPTED
@@ -145,19 +171,19 @@ def decode(
                 return error_codes.CORRUPTED
             else:
                 group = own + 1
-            if slot < live - 1:
+            if slot > 0:
                 between, at = get_varint(data, at, end)
         through = start - between
         length = group if kind == POSITION else value
         if between < 0 or through < lost + length:
             return error_codes.CORRUPTED
         if kind == POSITION:
-            if slot < live - 1 and ((begin == time) != (between == 0) or begin < time):
+            if slot > 0 and ((begin == time) != (between == 0) or begin < time):
                 return error_codes.CORRUPTED
             slack, at = get_varint(data, at, end)
             # The next older item is not known yet: its time is read ahead.
             older = lost_time
-            if slot > 0:
+            if slot < live - 1:
                 ahead, _ = get_varint(data, at, end)
                 if not (0 <= ahead <= later - oldest):
                     return error_codes.CORRUPTED
@@ -175,17 +201,13 @@ def decode(
         items[pool.THROUGH, slot] = through
         items[pool.VALUE, slot] = value
         items[pool.GROUP, slot] = group
-        items[pool.LEVEL, slot] = level
+        if not _link(state, items, levels, head[PER_LEVEL], slot, level):
+            return error_codes.CORRUPTED
         start = through - length
     if at != end or (live == 0 and since > 0):
         return error_codes.CORRUPTED
     if kind == COUNT and lost < next_rank(total, head[PER_LEVEL], rank):
         return error_codes.CORRUPTED
-    for slot in range(live):
-        level = items[pool.LEVEL, slot]
-        if pool.is_full(levels, level, head[PER_LEVEL]):
-            return error_codes.CORRUPTED
-        pool.append(state, items, levels, head[PER_LEVEL], level, oldest)
     state[pool.TOTAL] = total
     state[pool.NOW] = now
     state[pool.LOST] = lost
