@@ -309,8 +309,8 @@ def window_runs(
     left = left_tail(state[memory.TOTAL], head[memory.LEVELS])
     fineness, fresh = head[memory.FINENESS], head[memory.FRESH]
     is_random = head[memory.KIND] == memory.RANDOM_QUANTILES
-    keys = np.empty(window_room(head, state, after), np.int64)
     most = 2 * bit_length(left) + 1
+    keys = np.empty(window_room(head, state, after) + 2 * most + 2, np.int64)
     starts = np.zeros(most + 1, np.int64)
     facts = np.zeros((4, most), np.int64)
     spreads = np.zeros(most if is_random else 0, np.float64)
@@ -360,33 +360,31 @@ def steps_of(
     has_minima: bool,
 ) -> tuple[Integers, Floats]:
     """Return the steps of runs, by rising key: (keys, figures). figures[0] is how many events each
-    key stands for, figures[1] how much of `widths` ends at it; minima stand for none. Cost: O(steps
-    * log steps).
+    key stands for, figures[1] how much of `widths` ends at it; minima stand for none. `keys` has
+    room for those, and for maxima. Cost: O(steps * log steps).
     """
     runs = facts.shape[1]
     at = starts[runs]
-    found = np.empty(at + 2 * runs + 2, np.int64)
-    found[:at] = keys[:at]
-    figures = np.zeros((2, len(found)), np.float64)
+    figures = np.zeros((2, at + 2 * runs + 2), np.float64)
     for run in range(runs):
         figures[0, starts[run] : starts[run + 1]] = facts[WEIGHT, run]
         if widths[run] > 0:
-            found[at] = facts[MAXIMUM, run]
+            keys[at] = facts[MAXIMUM, run]
             figures[1, at] = widths[run]
             at += 1
         if has_minima and run < runs - 1:
-            found[at] = facts[MINIMUM, run]
+            keys[at] = facts[MINIMUM, run]
             at += 1
     if straddling[0] > 0:
-        found[at : at + 2] = straddling[1:]
+        keys[at : at + 2] = straddling[1:]
         at += 2
     # Of equal keys the first comes first: what runs must be what plain Python gives.
-    order = np.argsort(found[:at], kind="mergesort")
+    order = np.argsort(keys[:at], kind="mergesort")
     ordered = np.empty((2, at), np.float64)
     for i in range(at):
         for k in range(2):
             ordered[k, i] = figures[k, order[i]]
-    return found[order], ordered
+    return keys[order], ordered
 
 
 @kernel
