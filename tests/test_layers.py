@@ -38,7 +38,7 @@ LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 MOST_WITH_ONE_IMPORTER = 79
 MOST_IMPORTS = 0.08
 # Public faces name what they load at its first use.
-FACES = {"slidestat", "slidestat.faust", "slidestat.spark", "slidestat.synopses"}
+FACES = {f"slidestat{face}" for face in ("", ".client", ".faust", ".spark", ".synopses")}
 # Not ours to import in the engine and below: they must run without a broker.
 PURE = ("engine", "declare", "synopses", "kernels", "schemas")
 # They are loaded where Avro or Protobuf is asked for alone: the schemas go to a registry.

@@ -10,11 +10,12 @@ from types import ModuleType, UnionType
 import pytest
 
 import slidestat
+import slidestat.client
 import slidestat.faust
 import slidestat.spark
 import slidestat.synopses
 
-FACES = [slidestat, slidestat.faust, slidestat.synopses, slidestat.spark]
+FACES = [slidestat, slidestat.client, slidestat.faust, slidestat.synopses, slidestat.spark]
 
 
 def imported(file: Path) -> dict[str, object]:
@@ -64,6 +65,6 @@ def test_a_name_that_is_not_there_is_refused(face: ModuleType) -> None:
 
 def test_the_faces_import_nothing_at_once() -> None:
     """Whoever imports the package does not wait for numba, Faust or Kafka."""
-    code = "import sys, slidestat, slidestat.faust, slidestat.synopses; print(*sys.modules)"
+    code = "import sys, slidestat.client, slidestat.faust, slidestat.synopses; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not {"numba", "numpy", "faust", "confluent_kafka"} & set(done.stdout.split())

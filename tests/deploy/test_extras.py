@@ -77,10 +77,13 @@ print(count.query(100, 4).estimate)
     assert run.stdout == "3.0\n"
 
 
-def test_a_public_name_says_which_extra_it_needs() -> None:
+@pytest.mark.parametrize(
+    ("face", "name"), [("slidestat", "Topology"), ("slidestat.client", "Client")]
+)
+def test_a_public_name_says_which_extra_it_needs(face: str, name: str) -> None:
     """Not a trace of modules that the user has never heard of alone."""
-    run = run_without(brought_by("worker"), "from slidestat import Topology\n")
-    assert "ImportError: slidestat.Topology needs msgspec" in run.stderr
+    run = run_without(brought_by("worker"), f"from {face} import {name}\n")
+    assert f"ImportError: {face}.{name} needs msgspec" in run.stderr
     assert "pip install 'slidestat[worker]'" in run.stderr
 
 

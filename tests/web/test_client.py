@@ -11,10 +11,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from yarl import URL
 
-from slidestat import client as client_module
 from slidestat.admin import query as query_module
 from slidestat.admin.query import ask
-from slidestat.client import Client
+from slidestat.client import Client, client as client_module
 from slidestat.declare.alerts import Alert
 from slidestat.errors import SlidestatError
 from slidestat.options import LOOPBACK

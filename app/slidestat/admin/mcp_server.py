@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from slidestat.client import Client
+from slidestat.client.client import Client
 from slidestat.errors import SlidestatError
 from slidestat.extras import module_of_extra
 from slidestat.options import KEYS_OF_A_PAGE

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
-from slidestat.client import PATIENCE_S, Client
+from slidestat.client.client import PATIENCE_S, Client
 from slidestat.declare.declared import Declared
 from slidestat.errors import SlidestatError
 from slidestat.faust.data_folder import user_folders

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from slidestat.admin.query import ask
 from slidestat.cli.display.watch import show_rows
-from slidestat.client import Client
+from slidestat.client.client import Client
 from slidestat.errors import SlidestatError, near_name
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer, RankedKey, RankingAnswer, ValueRank

@@ -1,0 +1,1 @@
+from slidestat.client.client import Client as Client
