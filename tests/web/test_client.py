@@ -304,6 +304,21 @@ async def test_a_proxy_that_answers_itself(
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize("status", [400, 414])
+async def test_a_question_that_is_too_long(status: int) -> None:
+    """A server that refuses it for that may well be a worker, or a proxy before one."""
+
+    async def refuse(_request: web.Request) -> web.Response:
+        return web.Response(status=status, text="Got more than 8190 bytes")
+
+    async with served(refuse) as url, Client(url) as client:
+        with pytest.raises(SlidestatError, match=f"8,... char.*refuses it with status {status}"):
+            await client.query("flights", "JFK", items=["a" * 160] * 48)
+        with pytest.raises(SlidestatError, match=f"no worker of slidestat: .*{status}"):
+            await client.query("flights", "JFK")
+
+
+@pytest.mark.asyncio
 async def test_what_answers_is_told_in_words() -> None:
     """An endless redirect, and what speaks another protocol."""
 

@@ -36,6 +36,8 @@ Answer = TypeVar("Answer")
 
 # A worker on the way through a large batch answers after it, and ranks all keys within half.
 PATIENCE_S = 60.0
+# Proxies take addresses of 8 KiB, a worker of 32: none refuses a shorter one for its length.
+_LONG = 8_000
 _fault = msgspec.json.Decoder(Fault).decode
 _topologies = msgspec.json.Decoder(TopologyList).decode
 _keys = msgspec.json.Decoder(KeyPage).decode
@@ -235,22 +237,33 @@ class Client:
                 return decode(body)
             fault = _fault(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if status >= 500:
-                raise SlidestatError(
-                    f"The server at {self._url} answers with status {status}, and not in a worker's"
-                    " words.",
-                    "A proxy does so while it reaches no worker: see whether one runs behind it,"
-                    " and ask again.",
-                ) from error
-            raise SlidestatError(
-                f"The server at {self._url} is no worker of slidestat"
-                + (f": it answers with status {status}." if status != 200 else "."),
-                "Give the URL that a worker prints when it starts.",
-            ) from error
+            raise self._strange(status, address) from error
         advice = fault.advice
         if status == 401:
             advice = f"Set {TOKEN_VARIABLE} to the token that the worker was started with."
         raise SlidestatError(fault.error, advice)
+
+    def _strange(self, status: int, address: str) -> SlidestatError:
+        """Return the error for an answer that is not in a worker's words."""
+        if status >= 500:
+            return SlidestatError(
+                f"The server at {self._url} answers with status {status}, and not in a worker's"
+                " words.",
+                "A proxy does so while it reaches no worker: see whether one runs behind it, and"
+                " ask again.",
+            )
+        # A server that does not read a request to its end does not say in whose words it speaks.
+        if status in (400, 414, 431) and len(address) > _LONG:
+            return SlidestatError(
+                f"The question is an address of {len(address):,} characters, and the server at"
+                f" {self._url} refuses it with status {status}, as servers do with long ones.",
+                "Ask for less at once, such as fewer items; keys have at most 256 characters.",
+            )
+        return SlidestatError(
+            f"The server at {self._url} is no worker of slidestat"
+            + (f": it answers with status {status}." if status != 200 else "."),
+            "Give the URL that a worker prints when it starts.",
+        )
 
     def _address(self, topology: str | None, what: str, asked: Mapping[str, object]) -> str:
         """Return the address of a question, of all topologies where `topology` is None."""
