@@ -37,7 +37,7 @@ from slidestat.declare.figure_names import (
 from slidestat.declare.naming import NAME, NAME_RULE, check_texts
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow
-from slidestat.declare.values import check_digits
+from slidestat.declare.values import check_values
 from slidestat.errors import SlidestatError, unknown
 
 ALERTS_LABEL = "alerts"
@@ -101,7 +101,7 @@ class Alert:
     runbook: str = ""
 
     def __post_init__(self) -> None:
-        check_digits(self)
+        check_values(self)
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise SlidestatError(f"name is {self.name!r}, which cannot name an alert.", NAME_RULE)
         if not isinstance(self.for_, str) and (

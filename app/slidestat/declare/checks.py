@@ -486,10 +486,6 @@ def check_expected(topology: KeptFigures) -> None:
         raise SlidestatError(
             f"expected is {expected!r}.", 'Give a list of keys, as texts: ["checkout", "search"].'
         )
-    if odd := [key for key in expected if any("\ud800" <= it <= "\udfff" for it in key)]:
-        raise SlidestatError(
-            f"expected has {odd[0]!r}, which is no Unicode text.", "Give keys as records have them."
-        )
     if long := [key for key in expected if len(key) > MAX_KEY_LENGTH]:
         raise SlidestatError(
             f"expected has {shown(long[0])}, and a key has at most {MAX_KEY_LENGTH} characters.",

@@ -7,7 +7,7 @@ from typing import Literal
 from slidestat.declare.alerts import figure_condition
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.naming import NAME, NAME_RULE
-from slidestat.declare.values import check_digits
+from slidestat.declare.values import check_values
 from slidestat.errors import SlidestatError
 
 MOST_PLACES = 1_000
@@ -43,7 +43,7 @@ class Ranking:
     having: str = ""
 
     def __post_init__(self) -> None:
-        check_digits(self)
+        check_values(self)
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
             raise SlidestatError(f"name is {self.name!r}, which cannot name a ranking.", NAME_RULE)
         if not isinstance(self.by, str) or not self.by:

@@ -7,7 +7,7 @@ from functools import cached_property
 from slidestat.declare.derived import EMIT_CHANGE, EMIT_WINDOWS, EMITS
 from slidestat.declare.naming import Named
 from slidestat.declare.topology import PARTITION, Topology
-from slidestat.declare.values import check_digits
+from slidestat.declare.values import check_values
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON
 
@@ -71,7 +71,7 @@ class Referee(Named):
     marks_losses = False
 
     def __post_init__(self) -> None:
-        check_digits(self)
+        check_values(self)
         if not isinstance(self.of, Topology) or not self.of.has_referee:
             raise SlidestatError(
                 "of is no topology that publishes its synopses, and none with rankings.",

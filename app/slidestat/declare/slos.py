@@ -19,7 +19,7 @@ from slidestat.declare.kinds import DEFAULT
 from slidestat.declare.naming import check_texts
 from slidestat.declare.statistics import Count
 from slidestat.declare.times.calendar_windows import CalendarWindow
-from slidestat.declare.values import check_digits, is_list, is_number, require_list
+from slidestat.declare.values import check_values, is_list, is_number, require_list
 from slidestat.errors import SlidestatError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
@@ -79,7 +79,7 @@ class Slo:
     runbook: str = ""
 
     def __post_init__(self) -> None:
-        check_digits(self)
+        check_values(self)
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise SlidestatError(
                 f"name is {self.name!r}, which cannot begin the names of figures.",

@@ -34,7 +34,7 @@ from slidestat.declare.kinds import DEFAULT
 from slidestat.declare.rankings import Ranking
 from slidestat.declare.slos import Slo, with_slos
 from slidestat.declare.statistics import Statistic
-from slidestat.declare.values import check_digits
+from slidestat.declare.values import check_values
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON, KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD
 
@@ -200,7 +200,7 @@ class Topology(KeptFigures):
     exactly_once: bool = False
 
     def __post_init__(self) -> None:
-        check_digits(self)
+        check_values(self)
         check_fields(self)
         check_times(self)
         for name, values in with_slos(self, self.slos).items():

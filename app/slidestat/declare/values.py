@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, TypeGuard
 
-from slidestat.errors import SlidestatError
+from slidestat.errors import SlidestatError, shown
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -40,12 +40,23 @@ def check_seed(kind: str, seed: object, bits: int) -> None:
         )
 
 
-def check_digits(declaration: Any) -> None:
-    """Raise SlidestatError for a whole number of so many digits that no message can show it."""
+def check_values(declaration: Any) -> None:
+    """Raise SlidestatError for a whole number of so many digits that no message can show it, and
+    for a text that no record can have: with half a character, as bytes of a shell in no UTF-8 are.
+    """
     for field in fields(declaration):
+        value = getattr(declaration, field.name)
         try:
-            repr(getattr(declaration, field.name))
+            repr(value)
         except ValueError:
             raise SlidestatError(
                 f"{field.name} has a whole number of thousands of digits.", "Give another one."
             ) from None
+        for text in value if is_list(value) else [value]:
+            try:
+                _ = isinstance(text, str) and text.encode()
+            except UnicodeEncodeError:
+                raise SlidestatError(
+                    f"{field.name} has {shown(text)}, which is no Unicode text.",
+                    "Give texts as records have them, in UTF-8.",
+                ) from None

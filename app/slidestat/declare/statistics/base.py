@@ -15,7 +15,7 @@ from slidestat.declare.columns import Column, Limits
 from slidestat.declare.expressions.expression import Expression, condition_of
 from slidestat.declare.fields import Field, FieldPath, field_path, field_text
 from slidestat.declare.statistics.runner import Listed, Runner
-from slidestat.declare.values import check_digits, check_seed, check_whole, is_number
+from slidestat.declare.values import check_seed, check_values, check_whole, is_number
 from slidestat.errors import SlidestatError
 from slidestat.synopses.core.arrays import Floats
 
@@ -87,7 +87,7 @@ class Statistic(ABC):
     where: str = ""
 
     def __post_init__(self) -> None:
-        check_digits(self)
+        check_values(self)
         if not isinstance(self.name, str) or (self.name and not _NAME.fullmatch(self.name)):
             raise SlidestatError(
                 f"the name of {self.kind} is {self.name!r}.",
