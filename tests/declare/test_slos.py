@@ -167,6 +167,7 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str, str]] = [
     ({"objective": 0.9}, {}, "the burn rate is at most 10, of nothing but bad", "lower burn rates"),
     ({"alerts": "1 over 1h and 5m as page"}, {}, "which is not a list", "also of a single one"),
     ({"alerts": ["0.0 over 1h and 5m as page"]}, {}, "slos[0].alerts has '0.0 over", "above 0"),
+    ({"alerts": ["\uff12 over 1h and 5m as page"]}, {}, "slos[0].alerts has", "a burn rate above"),
     ({"alerts": ["1h and 5m"]}, {}, "slos[0].alerts has '1h and 5m'", '"14.4 over 1h and 5m as'),
     ({"alerts": ["2 over 5m and 1h as page"]}, {}, "whose first window is the shorter one", "14.4"),
     (

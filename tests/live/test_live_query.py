@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -331,9 +332,17 @@ def test_ranks_of_values_hold_over_windows_of_time_and_of_events() -> None:
         ({"ranks": ["5"]}, "rank is '5', which is no finite number"),
         ({"ranks": [1], "quantiles": [0.5]}, "quantile and rank are given together"),
         ({"ranks": [1], "statistics": ["rank_quantile"]}, "cannot be asked for ranks"),
+        # A text would be asked for letter by letter.
+        ({"items": "ab"}, "items is 'ab', which is not a list"),
+        ({"statistics": "count"}, "statistics is 'count', which is not a list"),
+        ({"windows": None}, "windows is None, which is not a list"),
+        ({"quantiles": 0.5}, "quantiles is 0.5, which is not a list"),
+        ({"ranks": 5}, "ranks is 5, which is not a list"),
+        ({"items": [404]}, "item is 404, which is no text"),
+        ({"where": 5}, "where is 5"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(question: dict[str, list], says: str) -> None:
+def test_what_cannot_be_asked_is_refused(question: dict[str, Any], says: str) -> None:
     """The error names the parameter, and says what would be right."""
     with pytest.raises(SlidestatError, match=says):
         LiveQuery(TOPOLOGIES["every statistic"], **question)

@@ -24,7 +24,8 @@ from slidestat.errors import SlidestatError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
 _BURN = re.compile(
-    r"(?P<factor>\d+(?:\.\d+)?) over (?P<long>.+) and (?P<short>.+) as (?P<severity>[A-Za-z0-9_-]+)"
+    r"(?P<factor>\d+(?:\.\d+)?) over (?P<long>.+) and (?P<short>.+) as (?P<severity>[\w-]+)",
+    re.ASCII,
 )
 _FORM = 'Write "14.4 over 1h and 5m as page": a burn rate above 0, two windows and a severity.'
 # Of the SRE workbook: a month's budget is gone in 2, in 5 and in 30 days.

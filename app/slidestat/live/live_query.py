@@ -19,6 +19,7 @@ from slidestat.declare.statistics.quantiles import QuantileStatistic
 from slidestat.declare.statistics.runner import Answered, Runner, Work, past_of
 from slidestat.declare.times.calendar_windows import lengths_at
 from slidestat.declare.topology import WITHOUT_READERS, Topology
+from slidestat.declare.values import require_list
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
 from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
 from slidestat.engine.clock import closing_tick
@@ -244,6 +245,10 @@ class LiveQuery:
         items: Sequence[str] = (),
         ago: str | None = None,
     ) -> None:
+        # A text is a list of its letters.
+        lists = {"windows": windows, "statistics": statistics, "quantiles": quantiles}
+        for name, given in {**lists, "ranks": ranks, "items": items}.items():
+            require_list(name, given, "Write a list, also of a single one.")
         derived = {figure.name for figure in topology.derived_figures}
         of_others = any(windows) or any(statistics) or any(quantiles)
         # Neither ranks and items, which are all that is answered then, nor the past has any.

@@ -206,6 +206,8 @@ def asked_items(items: Sequence[str], declared: Mapping[str, Statistic]) -> dict
     Raises SlidestatError for a text that no item has, and where no statistic can be asked.
     """
     for item in items:
+        if not isinstance(item, str):
+            raise SlidestatError(f"item is {item!r}, which is no text.", 'Write "404" for 404.')
         if len(item) > MAX_ITEM_LENGTH:
             raise SlidestatError(
                 f"item is a text of {len(item):,} characters.",
@@ -344,7 +346,7 @@ def asked_where(where: str, declared: Mapping[str, Statistic]) -> dict[str, Dist
         if isinstance(statistic, Distinct) and statistic.by_path is not None:
             field = field_text(statistic.by_path)
             fields.add(field)
-            if where.startswith(f"{field}="):
+            if isinstance(where, str) and where.startswith(f"{field}="):
                 text = where.removeprefix(f"{field}=")
                 asked[label] = DistinctWhere(**vars(statistic), text=text)
     if not fields:
