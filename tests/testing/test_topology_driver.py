@@ -215,6 +215,7 @@ DEEP = reduce(lambda within, _: [within], range(5_000), 1)
         (lambda d: d.send_bytes(b"{}", headers={"a": b"b"}), "headers is {'a'"),
         (lambda d: d.send_bytes(b"{}", headers=[("a", "b")]), "headers is "),
         (lambda d: d.send({"deep": DEEP}), "a dict that is nested too deep cannot be written"),
+        (lambda d: d.send([{"a": 1}]), "an event is .*, which is no JSON object"),
         (lambda d: d.change_statistics(None), "topology is None"),
         (lambda _: TopologyDriver({"name": "t"}), "topology is {'name'"),  # type: ignore[arg-type]
         (lambda _: TopologyDriver(AVRO, schemas=['"string"']), "schemas is"),  # type: ignore[arg-type]

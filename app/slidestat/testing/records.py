@@ -104,12 +104,19 @@ class EventWriter:
 
 def _json(event: Mapping[str, Any]) -> bytes:
     try:
-        return _encode(event)
+        written = _encode(event)
     except (TypeError, ValueError, RecursionError) as error:
         raise SlidestatError(
             f"{shown(event)} cannot be written as JSON: {error}.",
             "Give what JSON has, or the record itself with send_bytes.",
         ) from error
+    if not written.startswith(b"{"):
+        raise SlidestatError(
+            f"an event is {shown(event)}, which is no JSON object.",
+            "Give a dictionary for each event, those of a list as send(*events); bytes with"
+            " send_bytes.",
+        )
+    return written
 
 
 def _schema_id(given: SchemaId) -> SchemaId:
