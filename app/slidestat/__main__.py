@@ -35,6 +35,8 @@ def main() -> None:
         print(f"error: the package {error.name} is not installed.", file=sys.stderr)
         print(f"what to do: {advice}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:  # Also while the command is loaded.
+        sys.exit(128 + signal.SIGINT)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,23 @@ def test_quick_commands_import_little(
     assert run.stdout.splitlines()[-1] == repr(imported), run.stderr
 
 
+def test_ctrl_c_while_the_command_is_loaded() -> None:
+    """It ends the command as it does later: in silence, with the signal's exit code."""
+    code = (
+        "import signal, sys\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'typer': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "from slidestat.__main__ import main\n"
+        "main()\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a full disk to write to")
 @pytest.mark.parametrize("arguments", [["schema", "emission"], ["schema"], ["--help"]])
 def test_output_that_has_no_room(arguments: list[str]) -> None:

@@ -287,5 +287,3 @@ def main() -> None:
         if error.advice:
             print(f"what to do: {error.advice}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(130)
