@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 import faust
 from faust.serializers.codecs import Codec
+from faust.transport.drivers.aiokafka import server_list
 from faust.types import CodecArg, TopicT
 from mode import Service
 
@@ -137,8 +138,8 @@ class _AttachedWorker(Service):
         self._prepared.close()
 
     def _bootstrap(self) -> str:
-        brokers = self._app.conf.broker
-        return ",".join(f"{url.host}:{url.port or _KAFKA_PORT}" for url in brokers)
+        # As Faust reads them: one of IPv6 in brackets, one without a host is this machine.
+        return ",".join(server_list(self._app.conf.broker, _KAFKA_PORT))
 
 
 def _tell(error: SlidestatError) -> None:

@@ -1,5 +1,6 @@
 """A topology attached to a Faust application, run by Faust's own command."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import faust
 import pytest
 
 from slidestat import Count, SlidestatError, Topology
+from slidestat.cli import attached_worker
 from slidestat.faust import attach
 from tests.broker.conftest import BODY
 from tests.broker.workers import (
@@ -49,6 +51,23 @@ def test_what_is_no_topology_is_refused(given: object) -> None:
     with pytest.raises(SlidestatError, match="attach was given") as refused:
         attach(app, cast(Topology, given))
     assert "load_topology" in refused.value.advice
+
+
+def test_brokers_are_those_of_the_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever they are: at an address of IPv6, or, without a host, on this machine."""
+    asked: list[str] = []
+
+    def prepared(_topologies: object, bootstrap: str, *_args: object, **_more: object) -> None:
+        asked.append(bootstrap)
+        raise SlidestatError("Seen.")
+
+    monkeypatch.setattr(attached_worker, "prepared_worker", prepared)
+    app = faust.App("shop", broker=["kafka://[::1]:9093", "kafka://", "kafka://shop"])
+    topology = Topology(name="orders", source="orders", span="1h", every="1m", statistics=[Count()])
+    worker = attached_worker._AttachedWorker(app, topology, None, "", logs=False)
+    with pytest.raises(SystemExit):
+        asyncio.run(worker.on_start())
+    assert asked == ["[::1]:9093,127.0.0.1:9092,shop:9092"]
 
 
 def test_agents_read_the_emissions_of_an_attached_topology(
