@@ -418,6 +418,16 @@ def test_files_that_are_no_toml(tmp_path: Path) -> None:
         load_topology(str(file))
 
 
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "/", "nowhere/", "requests.tml", "a\0", "x" * 5_000]
+)
+def test_what_is_the_name_of_no_file(name: str) -> None:
+    """As of a variable that is not set, a folder, and a whole declaration."""
+    for given in (name, f"{name}.toml"):
+        with pytest.raises(SlidestatError, match=r"There is no (topology|file)"):
+            load_topology(given)
+
+
 FLAGS: list[tuple[dict[str, Any], str, str]] = [
     ({"span": "1w"}, "--span is '1w'", '"90s"'),
     ({"windows": ["1m", "2h"]}, "--window has '2h'", "shorten the window"),

@@ -18,7 +18,7 @@ from slidestat.declare.declared import Declared
 from slidestat.declare.forms.tables import referee_of, topology_of, with_schema
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
-from slidestat.errors import SlidestatError, near_name
+from slidestat.errors import SlidestatError, near_name, shown
 
 # A topology or a referee in a TOML file: its fields are the keys, each statistic is a table.
 #
@@ -120,18 +120,20 @@ def load_declaration(name_or_path: str) -> Declared:
     """
     if name_or_path.endswith(_SUFFIXES):
         file = Path(name_or_path)
-        if not file.is_file():
+        if not _is_file(name_or_path):
             raise SlidestatError(f"There is no file {file}.", "Check the path of the topology.")
         return declared_in_toml(file, load_topology) if file.suffix == ".toml" else _from_file(file)
     shipped = list_topologies()
     if name_or_path not in shipped:
-        if Path(name_or_path).is_file():
+        if _is_file(name_or_path):
             raise SlidestatError(
                 f"{name_or_path} is no topology: the file of one ends in .py or .toml.",
                 "Name the file of the topology; `slidestat init TOPIC` writes one for a topic.",
             )
-        files = [f"{Path(name_or_path).with_suffix(suffix)}" for suffix in _SUFFIXES]
-        there = [file for file in files if Path(file).is_file()]
+        # Of no file are "", as from a variable that is not set, and a folder: `with_suffix` fails.
+        stem = name_or_path.removesuffix(Path(name_or_path).suffix)
+        files = [f"{stem}{suffix}" for suffix in _SUFFIXES]
+        there = [file for file in files if _is_file(file)]
         guess = f"Did you mean {there[0]}? " if there else ""
         raise SlidestatError(
             f"There is no topology {name_or_path!r}.",
@@ -139,6 +141,16 @@ def load_declaration(name_or_path: str) -> Declared:
         )
     with resources.as_file(shipped_topologies() / f"{name_or_path}.py") as file:
         return _from_file(file)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except OSError as error:  # A text of a topology in place of its name, or a folder of others.
+        raise SlidestatError(
+            f"There is no topology at {shown(path)}: {error.strerror}.",
+            "Give the path of a .py or .toml file that this user can read.",
+        ) from error
 
 
 def _from_file(file: Path) -> Declared:
