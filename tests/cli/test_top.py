@@ -1,4 +1,6 @@
-"""What `slidestat top` prints of a ranking."""
+"""What `slidestat top` prints of a ranking, and whom it asks."""
+
+import pytest
 
 from slidestat.cli.display.query import lines_of
 from slidestat.schemas.alert import Certainty
@@ -44,3 +46,13 @@ def test_without_a_figure(run_cli: RunCli) -> None:
     first, advice = run.stderr.splitlines()
     assert first == "error: It is not clear by which figure to rank the keys."
     assert "count_1d" in advice
+
+
+@pytest.mark.parametrize(
+    "asked", [["query", "flights", "JFK"], ["top", "flights", "count_1d"], ["mcp"]]
+)
+def test_a_worker_at_no_address(run_cli: RunCli, asked: list[str]) -> None:
+    """A variable that is not set names no worker: none of this machine is asked in its place."""
+    run = run_cli(*asked, "--url", "")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("error: '' is no worker's address.")

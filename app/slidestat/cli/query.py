@@ -172,7 +172,7 @@ def query(
 
     asked = load_declaration(topology)
     show(
-        url or find_worker(asked, data_dir),
+        find_worker(asked, data_dir) if url is None else url,
         asked.name,
         key,
         where,
@@ -225,7 +225,7 @@ def top(
             f"Name one of {', '.join(figures_to_rank_by(asked)) or 'a topology that ranks'}.",
         )
     ranking(
-        url or find_worker(asked, data_dir),
+        find_worker(asked, data_dir) if url is None else url,
         asked.name,
         by,
         largest,
@@ -253,4 +253,4 @@ def mcp(
 
     if (topology is None) == (url is None):
         raise SlidestatError("It is not clear whom to ask.", "Give a topology, or --url, not both.")
-    serve(url or find_worker(load_declaration(topology or ""), data_dir))
+    serve(find_worker(load_declaration(topology or ""), data_dir) if url is None else url)
