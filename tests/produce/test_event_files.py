@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import subprocess
 import tarfile
 import weakref
@@ -600,7 +601,10 @@ def test_what_was_not_committed_is_no_file_of_a_folder(tmp_path: Path, pattern: 
     [
         ("_delta_log/00000000000000000000.json", "Delta table"),
         ("metadata/v1.metadata.json", "Iceberg"),
+        ("metadata/00001-a.gz.metadata.json", "Iceberg"),
+        ("metadata/v1.metadata.json.gz", "Iceberg"),
         (".hoodie/hoodie.properties", "Hudi"),
+        ("schema/schema-0", "Paimon"),
         ("_spark_metadata/0", "stream on Spark"),
     ],
 )
@@ -619,3 +623,75 @@ def test_files_of_a_table_are_refused(tmp_path: Path, log: str, what: str) -> No
     part.unlink()
     with pytest.raises(SlidestatError, match=what):
         files_of([str(table / "*.jsonl")])
+
+
+def test_links_into_a_table_are_refused(tmp_path: Path) -> None:
+    """What they lead to are its files."""
+    table, links = tmp_path / "table", tmp_path / "links"
+    (table / "_delta_log").mkdir(parents=True)
+    (table / "part.jsonl").write_text("{}")
+    links.mkdir()
+    (links / "a.jsonl").symlink_to(table / "part.jsonl")
+    for find in (event_file, lambda path: files_of([str(path)])):
+        with pytest.raises(SlidestatError, match=f"{table} is a Delta table"):
+            find(links / "a.jsonl")
+    with pytest.raises(SlidestatError, match=f"{table} is a Delta table"):
+        files_of([str(links)])
+
+
+def test_links_below_a_folder_are_followed(tmp_path: Path) -> None:
+    """As Spark does: rows behind them are not left out. One that leads back up has none of its own,
+    and one that leads nowhere is a file that is missing.
+    """
+    root, old = tmp_path / "events", tmp_path / "old"
+    for folder in (root, old / "sub"):
+        folder.mkdir(parents=True)
+        (folder / "a.jsonl").write_text("{}")
+    (root / "old").symlink_to(old)
+    (old / "up").symlink_to(root)
+    (root / "itself").symlink_to(root)
+    (root / "b.jsonl").symlink_to(root / "a.jsonl")
+    there = [root / "a.jsonl", root / "b.jsonl", root / "old" / "sub" / "a.jsonl"]
+    for path in (root, tmp_path / "ev*"):
+        assert [file.path for file in files_of([str(path)])] == there
+    for target in (tmp_path / "nowhere", root / "c.jsonl"):
+        (root / "c.jsonl").symlink_to(target)
+        with pytest.raises(SlidestatError, match=r"There is no file .*c\.jsonl"):
+            files_of([str(root)])
+        (root / "c.jsonl").unlink()
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files would be left out."""
+    for name in ("a.jsonl", "sub/b.jsonl", ".git/c.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    look = os.scandir
+
+    def refuse(path: str) -> object:
+        if str(path).endswith(("sub", ".git")):
+            raise PermissionError(13, "Permission denied", path)
+        return look(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(SlidestatError, match="folder .*/sub cannot be read: permission denied"):
+        files_of([str(tmp_path)])
+
+
+def test_empty_files_beside_others_have_no_events(tmp_path: Path) -> None:
+    """As in a backfill: writers leave some behind. A path that has no others is told."""
+    for name, text in (("a.parquet", ""), ("b.jsonl", "{}"), ("c.csv", "")):
+        (tmp_path / name).write_text(text)
+    assert [file.path.name for file in files_of([str(tmp_path)])] == ["b.jsonl"]
+    for path in (tmp_path / "c.csv", tmp_path / "*.parquet"):
+        with pytest.raises(SlidestatError, match=r"\w\.\w+ is empty"):
+            files_of([str(path)])
+
+
+@pytest.mark.parametrize("name", ["a" * 5_000 + ".csv", "a/" * 3_000 + "b.csv"])
+def test_a_name_that_no_file_can_have_is_told(name: str) -> None:
+    for find in (event_file, lambda path: files_of([path])):
+        with pytest.raises(SlidestatError, match="There is no file a"):
+            find(name)

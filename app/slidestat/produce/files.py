@@ -8,6 +8,7 @@
 import bz2
 import io
 import lzma
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -299,13 +300,16 @@ def event_file(name: str | Path) -> EventFile:
     name = str(name)
     if name == STANDARD_INPUT:
         return EventFile(name, Format.JSON_LINES, None, 0)
-    require_no_table([Path(name).parent])
-    return _event_file(name)
+    file = _event_file(name)
+    require_no_table([file.path])
+    if not file.size:
+        raise _empty(file)
+    return file
 
 
 def _event_file(name: str) -> EventFile:
     path = Path(name)
-    if not path.exists():
+    if not _is_there(name):
         raise SlidestatError(
             f"There is no file {name}.", "Check the path; `-` reads standard input."
         )
@@ -324,10 +328,11 @@ def _event_file(name: str) -> EventFile:
             f"{name} is a compressed Parquet file, which cannot be read in batches.",
             "Decompress it: Parquet is compressed inside.",
         )
-    size = path.stat().st_size
-    if size == 0:
-        raise SlidestatError(f"{name} is empty.", "Give a file with at least one event.")
-    return EventFile(name, kind, compression, size)
+    return EventFile(name, kind, compression, path.stat().st_size)
+
+
+def _empty(file: EventFile) -> SlidestatError:
+    return SlidestatError(f"{file.name} is empty.", "Give a file with at least one event.")
 
 
 def start_of(path: Path) -> bytes:
@@ -357,8 +362,10 @@ def compression_of(name: str, start: bytes) -> str | None:
 
 TABLE_LOGS = {
     "_delta_log": "a Delta table",
-    "metadata/*.metadata.json": "an Iceberg table",
+    # Compressed, it ends in .gz.metadata.json; of older tables in .metadata.json.gz.
+    "metadata/*.metadata.json*": "an Iceberg table",
     ".hoodie/hoodie.properties": "a Hudi table",
+    "schema/schema-0": "a Paimon table",
     "_spark_metadata": "the output of a stream on Spark",
 }
 """Where a table, or a stream on Spark, keeps which files count, below its folder."""
@@ -370,52 +377,89 @@ def files_of(paths: Sequence[str]) -> list[EventFile]:
     be read.
 
     Below a folder, names that begin with _ or . are passed over, as Spark does: marks, check sums
-    and what was not committed. A folder such as `_day=7` is none of these.
+    and what was not committed. A folder such as `_day=7` is none of these. Links are followed, and
+    empty files passed over beside others.
     """
     found: dict[str, None] = {}
-    folders: dict[Path, None] = {}
     for path in paths:
         names = sorted(map(str, _files_below(path)))
-        folders |= dict.fromkeys((Path(path), *(Path(name).parent for name in names)))
+        require_no_table(map(Path, (path, *names)))
         if not names:
-            require_no_table(folders)
             raise SlidestatError(
                 f"{path} has no files.",
                 "Check the path. Names that begin with _ or . are passed over.",
             )
         found |= dict.fromkeys(names)
-    require_no_table(folders)
-    return list(map(_event_file, found))
+    files = list(map(_event_file, found))
+    there = [file for file in files if file.size]
+    if not there:
+        raise _empty(files[0])
+    return there
 
 
 def _files_below(path: str) -> Iterator[Path]:
     root, matches = Path(path), [Path(path)]
-    if has_magic(path) and not root.exists():
+    if has_magic(path) and not _is_there(path):
         root = Path(*takewhile(lambda part: not has_magic(part), root.parts))
         matches = list(root.glob(str(Path(path).relative_to(root))))
-    elif not root.is_dir():
+    elif not (_is_there(path) and root.is_dir()):
         yield root
         return
     for match in matches:
-        for file in match.rglob("*") if match.is_dir() else [match]:
-            if file.is_file() and not any(map(_is_hidden, file.relative_to(root).parts)):
+        for file in _all_below(match) if match.is_dir() else [match]:
+            # A link that leads nowhere is a file that is missing.
+            is_one = file.is_file() or file.is_symlink()
+            if is_one and not any(map(_is_hidden, file.relative_to(root).parts)):
                 yield file
+
+
+def _all_below(folder: Path) -> Iterator[Path]:
+    """Yield what lies below a folder, also behind links, but for links back to a folder above;
+    raises SlidestatError for a folder that cannot be read.
+    """
+    for place, folders, names in os.walk(folder, onerror=_raise_unreadable, followlinks=True):
+        here = Path(place)
+        depth = len(here.relative_to(folder).parts)
+        above = set(map(_real, (here, *here.parents[:depth])))
+        folders[:] = [
+            name for name in folders if not _is_hidden(name) and _real(here / name) not in above
+        ]
+        yield from (here / name for name in names)
+
+
+def _raise_unreadable(error: OSError) -> None:
+    raise SlidestatError(
+        f"The folder {error.filename} cannot be read: {(error.strerror or str(error)).lower()}.",
+        "Ask its owner for permission to read it.",
+    ) from error
+
+
+# `Path` has both, and raises: for a name that is too long, and for links that lead in a circle.
+
+
+def _is_there(path: str | Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def _real(path: Path) -> Path:
+    """Return where the links of a path lead."""
+    return Path(os.path.realpath(path))
 
 
 def _is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def require_no_table(folders: Iterable[Path]) -> None:
-    """Raise SlidestatError if one of the folders is a table's, or lies in one: only the table's log
-    knows which files count.
+def require_no_table(paths: Iterable[Path]) -> None:
+    """Raise SlidestatError if one of the paths is a table's folder, or lies in one, as it is
+    written or where its links lead: only the table's log knows which files count.
     """
     looked_at = set[Path]()
-    for folder in folders:
-        place = folder.resolve()
-        for each in {place, *place.parents} - looked_at:
+    for path in paths:
+        own, beside = _real(path), _real(path.parent)
+        for each in {own, *own.parents, beside, *beside.parents} - looked_at:
             looked_at.add(each)
-            for log, what in TABLE_LOGS.items():
+            for log, what in TABLE_LOGS.items() if _is_there(each) else ():
                 if any(each.glob(log)):
                     raise SlidestatError(
                         f"{each} is {what}, and some of its files may be of rows that were deleted,"

@@ -76,7 +76,7 @@ def files_here(urls: Mapping[str, int], format: str) -> list[Part]:
     compressed in a way that is not read, and for one of a table.
     """
     found = parts_here(urls, format)
-    require_no_table({part.file.path.parent for part in found})
+    require_no_table(part.file.path for part in found)
     return found
 
 
