@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from unicodedata import category, normalize
 
 from slidestat.redaction import redacted
 
@@ -59,10 +60,10 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
     spelled somewhat so, and one that has the name in it, or lies in it.
     """
     names = list(known)
-    if not name:
+    asked = folded(name)
+    if not asked:
         return None
-    plain = {other.casefold(): other for other in reversed(names)}
-    asked = name.casefold()
+    plain = {folded(other): other for other in reversed(names)}
     ends = [other for other in plain if other.endswith((f"_{asked}", f".{asked}"))]
     spelled = get_close_matches(asked, plain, n=1, cutoff=_NEARLY)
     its_end = [other for other in plain if asked.endswith((f"_{other}", f".{other}"))]
@@ -79,6 +80,21 @@ def near_name(name: str, known: Iterable[str]) -> str | None:
         *sorted(within, key=len),
     )
     return next((plain[other] for other in found), None)
+
+
+def folded(name: str) -> str:
+    """Return what names have in common that are the same but for case, spaces, signs that nobody
+    sees, and the way in which their letters are written.
+    """
+    text = normalize("NFKC", name).casefold()
+    return "".join(sign for sign in text if category(sign) != "Cf").strip()
+
+
+def told_apart(name: str, others: Iterable[str]) -> str:
+    """Return a name as a message shows it, with escapes where one of the others looks the same."""
+    looks = normalize("NFC", name)
+    is_like = any(other != name and normalize("NFC", other) == looks for other in others)
+    return ascii(name) if is_like else repr(name)
 
 
 def unknown(error: str, name: str, known: Iterable[str]) -> SlidestatError:

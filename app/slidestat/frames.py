@@ -30,11 +30,11 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.intake.letters import Letter
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import NO_TIME, RecordBatch
-from slidestat.errors import SlidestatError, near_name, shown
+from slidestat.errors import SlidestatError, shown
 from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD, TimeUnit
 from slidestat.produce.cells import Cells, TypedCells
 from slidestat.produce.file_records import RECORDS, FileRecords
-from slidestat.produce.readers import Rows, rows_of_table
+from slidestat.produce.readers import Rows, no_columns, rows_of_table
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.testing.records import MemoryStore
@@ -194,8 +194,9 @@ class _Events:
     ) -> "_Events":
         records = FileRecords.of(topology, columns, unit)
         table = _table(frame, records.names)
+        rows = list(rows_of_table(table, records.names))
         _warn_of_rounded(table, records)
-        return cls(topology, records, list(rows_of_table(table, records.names)))
+        return cls(topology, records, rows)
 
     def figures(self) -> pa.Table:
         """Return the figures of all windows, in order of their ends."""
@@ -328,12 +329,6 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
                 for name in {*names}.intersection(frame):
                     _require_one_sort(name, set(map(type, frame[name])) - {type(None)})
             table = pa.table(frame)
-        twice = {name for name in table.column_names if table.column_names.count(name) > 1}
-        if same := sorted(twice.intersection(names)):
-            raise SlidestatError(
-                f"The frame has several columns {', '.join(map(repr, same))}.",
-                "Rename all but one.",
-            )
     except _UNREADABLE as error:
         reason = _first_line(error)
         if isinstance(error, UnicodeEncodeError):  # Nor can its text be printed.
@@ -380,14 +375,7 @@ def _of_pandas(frame: Any, names: Sequence[str]) -> pa.Table:
     }
     missing = [name for name, columns in of_names.items() if not columns]
     if missing:
-        near = dict.fromkeys(filter(None, (near_name(name, map(str, present)) for name in missing)))
-        guess = f"Did you mean {', '.join(map(repr, near))}? " if near else ""
-        raise SlidestatError(
-            f"The frame has no column {', '.join(map(repr, missing))}, but"
-            f" {', '.join(map(repr, present)) or 'none at all'}.",
-            f"{guess}Say which columns hold key, time and value, or rename them as the topology has"
-            " them; an index has to have a name.",
-        )
+        raise no_columns(missing, list(map(str, present)), "; an index has to have a name")
     needed = frame.loc[:, frame.columns.isin([*set().union(*of_names.values())])]
     for place, name in enumerate(needed.columns):
         column = needed.iloc[:, place]

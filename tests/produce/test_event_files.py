@@ -473,6 +473,24 @@ def test_columns_of_one_name_in_parquet(tmp_path: Path) -> None:
     assert read(tmp_path / "a.parquet", ("key", "time"))[0] == [("a", "1")]
     (tmp_path / "a.csv").write_text("key,time,,\na,1,2,3\n")
     assert read(tmp_path / "a.csv", ("key", "time"))[0] == [("a", "1")]
+    inner = [pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"])]
+    for more in (inner, [pa.array([{"n": 1}]), pa.array([2])]):
+        names = ["key", "time", "in", "in.n"][: 2 + len(more)]
+        pq.write_table(pa.table([*columns[:2], *more], names), tmp_path / "a.parquet")
+        with pytest.raises(SlidestatError, match=r"has the column 'in\.n' twice"):
+            read(tmp_path / "a.parquet", ("key", "in.n"))
+    pq.write_table(pa.table(inner, ["in"]), tmp_path / "a.parquet")
+    with pytest.raises(SlidestatError, match="of the type struct<n: int64, n: int64>"):
+        read(tmp_path / "a.parquet", ("in",))
+
+
+def test_names_that_look_the_same_are_told_apart(tmp_path: Path) -> None:
+    """As macOS and other systems write one letter: by its parts."""
+    (tmp_path / "a.csv").write_text("stra\u00dfe,cafe\u0301\n1,2\n")
+    with pytest.raises(SlidestatError, match=r"no column 'caf\\xe9'; it has 'straße', ") as told:
+        read(tmp_path / "a.csv", ("caf\u00e9",))
+    assert told.value.message.endswith(", 'cafe\\u0301'.")
+    assert told.value.advice.startswith("Did you mean 'cafe\\u0301'? ")
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
@@ -676,7 +694,7 @@ def test_a_folder_that_cannot_be_read_is_told(
         return look(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(SlidestatError, match="folder .*/sub cannot be read: permission denied"):
+    with pytest.raises(SlidestatError, match=r"folder .*/sub cannot be read: permission denied"):
         files_of([str(tmp_path)])
 
 

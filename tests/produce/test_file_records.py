@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time as clock, timedelta
 from decimal import Decimal
@@ -501,19 +502,35 @@ def test_a_file_without_a_key_is_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("other", ["VALUE", "Value", " value "])
+@pytest.mark.parametrize(
+    "other", ["VALUE", "Value", " value ", "\uff56alue", "value\u200b", "\ufeffvalue"]
+)
 def test_a_column_in_another_case_is_not_left_out(other: str) -> None:
     """One file of many may have it so: Spark would take it, and its cells would be missing here."""
     text = f"key,time,{other}\na,{NOON},7\n".encode()
     sink = io.BytesIO()
     pq.write_table(pa.table({"key": ["a"], "time": [NOON], other: [7]}), sink)
     for content, form in ((text, Format.CSV), (sink.getvalue(), Format.PARQUET)):
-        with pytest.raises(SlidestatError, match=f"x has a column '{other}', and none 'value'"):
+        told = re.escape(f"x has a column {other!r}, and none 'value'")
+        with pytest.raises(SlidestatError, match=told):
             read(file_of(content, form))
     both = text.replace(b"key", b"value,key", 1).replace(b"a,", b"5,a,", 1)
     assert [one.value for one in read(file_of(both, Format.CSV))] == [
         b'{"key":"a","time":%d,"value":5}' % NOON
     ]
+
+
+def test_a_folder_in_another_case_is_not_left_out() -> None:
+    """Unless the file has the column itself."""
+    text = f"key,time\na,{NOON}\n".encode()
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"key": ["a"], "time": [NOON]}), sink)
+    for content, form in ((text, Format.CSV), (sink.getvalue(), Format.PARQUET)):
+        with pytest.raises(SlidestatError, match="has a column 'Code', and none 'code'") as told:
+            read(file_of(content, form, "Code=5/x"))
+        assert "in the name of its folder" in told.value.advice
+    own = text.replace(b"key", b"code,key").replace(b"a,", b"7,a,")
+    assert b'"code":7' in read(file_of(own, Format.CSV, "Code=5/x"))[0].value
 
 
 @pytest.mark.parametrize(

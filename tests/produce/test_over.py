@@ -279,7 +279,7 @@ def test_what_comes_back_is_of_the_same_kind() -> None:
         assert over(derived, [Sum(decimals=0)]).equals(of_index)
     assert of_index[["key", "estimate"]].to_dict("list") == {"key": ["a"], "estimate": [1.0]}
     assert str(of_index["window_end"].dtype.tz) == "UTC"
-    with pytest.raises(SlidestatError, match="no column 'time', but 'key', 'value', 'more'"):
+    with pytest.raises(SlidestatError, match="no column 'time'; it has 'key', 'value', 'more'"):
         over(frame.set_index("time").rename_axis(None), [Count()])
     with pytest.raises(SlidestatError, match="'more' has numbers and texts"):
         over(frame, [Count()], key="more")
@@ -394,12 +394,18 @@ def test_what_pandas_has_and_files_lack_is_told(tmp_path: Path) -> None:
         over(large, [Count()])
 
 
+def twice(table: pa.Table, name: str) -> pa.Table:
+    """Return a table with a struct that has the key in two fields of one name."""
+    key = table["key"].combine_chunks()
+    return table.append_column(name, pa.StructArray.from_arrays([key, key], ["key", "key"]))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (
             lambda t: over(t, [Count()], key="user"),
-            "no column 'user', but 'key', 'time', 'v",
+            "no column 'user'; it has 'key', 'time', 'v",
         ),
         (lambda t: over(t, [Sum(field="bytes", decimals=0)]), "no column 'bytes'"),
         (lambda t: over(t, [Count()], windows=["1h"]), "nothing says when they end"),
@@ -437,9 +443,10 @@ def test_what_pandas_has_and_files_lack_is_told(tmp_path: Path) -> None:
             lambda _: over(pd.DataFrame({"key": ["\ud83d"], "time": NOON}), [Count()]),
             r"a text has half of a character, '\\ud83d'\.",
         ),
-        (lambda _: over(pd.DataFrame(), [Count()]), "but none at all\\."),
+        (lambda _: over(pd.DataFrame(), [Count()]), "none was found"),
         (lambda _: over([{"key": 1}], [Count()]), r"RecordBatch\. Give"),
         (lambda t: over(t.append_column("key", t["key"]), [Count()]), "several columns 'key'"),
+        (lambda t: over(twice(t, "in"), [Count()], key="in.key"), r"several columns 'in\.key'"),
     ],
 )
 def test_what_cannot_be_is_told(call: Callable[[pa.Table], object], message: str) -> None:

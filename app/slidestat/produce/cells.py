@@ -383,10 +383,12 @@ def require_wide_times(name: str, cells: Cells) -> None:
 
 
 def _has_no_json(kind: pa.DataType) -> bool:
-    """Return whether a type is, or holds, intervals, unions or variants."""
+    """Return whether a type is, or holds, intervals, unions, variants, or fields of one name."""
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return _has_no_json(kind.value_type)
     if pa.types.is_interval(kind) or pa.types.is_union(kind) or _is_variant(kind):
+        return True
+    if pa.types.is_struct(kind) and len({field.name for field in kind}) < kind.num_fields:
         return True
     return any(_has_no_json(kind.field(at).type) for at in range(kind.num_fields))
 

@@ -29,7 +29,7 @@ from slidestat.options import TIME_UNIT, TimeUnit
 from slidestat.produce.cells import Cells, require_wide_times
 from slidestat.produce.events import keys_in_json, objects, raw_keys
 from slidestat.produce.files import WHOLE, EventFile, Format, Share
-from slidestat.produce.readers import Reader, Rows
+from slidestat.produce.readers import Reader, Rows, missing_columns, require_own_separator
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 
 # Of large types: pieces that are merged may have more than 2 GiB of texts.
@@ -113,9 +113,11 @@ class FileRecords:
         if missing and files:
             own = (self.topology.key_name, self.topology.time_name)
             fields = dict.fromkeys((*own, *map(field_text, self.fields)))
+            require_own_separator(file, present)
+            none, known, guess = missing_columns(missing[:1], present)
             raise SlidestatError(
-                f"{path} has no column {missing[0]!r}; it has {', '.join(present)}.",
-                f"Say which column holds each of {', '.join(fields)}.",
+                f"{path} has no column {none}; {known}.",
+                f"{guess}Say which column holds each of {', '.join(fields)}.",
             )
 
     def are_zoneless(self, file: EventFile) -> bool:

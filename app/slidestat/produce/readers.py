@@ -23,7 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from slidestat.engine.decoding.record_type import reader, struct_of
-from slidestat.errors import SlidestatError, near_name
+from slidestat.errors import SlidestatError, folded, near_name, told_apart
 from slidestat.produce.cells import (
     NOT_JSON,
     Cells,
@@ -192,7 +192,7 @@ class Reader:
             present = list(_names_in(schema))
             _require_columns(self.file, needed, list(dict.fromkeys((*present, *paths))))
             _require_own_case(self.file, names, present)
-            _require_each_once(self.file, names, schema.names)
+            _require_each_once(self.file, names, present)
             _require_readable(schema, paths)
             self.total = parquet.metadata.num_rows
             leaves = list(map(".".join, paths.values()))
@@ -584,21 +584,13 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
     missing = [name for name in names if name not in present]
     if not missing:
         return
-    signs = [sign for sign in _SEPARATORS if sign in present[0]] if len(present) == 1 else []
-    if signs and file.format in (Format.CSV, Format.TSV):
-        raise SlidestatError(
-            f"{file.name} has {_SEPARATORS[signs[0]]} between its cells, and not "
-            f"{_SEPARATORS[_separator(file)]}: its header is {present[0]!r}.",
-            _separated_anew(file, signs[0]),
-        )
-    known = f"it has {', '.join(map(repr, present))}" if present else "none was found"
-    near = dict.fromkeys(filter(None, (near_name(name, present) for name in missing)))
-    guess = f"Did you mean {', '.join(map(repr, near))}? " if near else ""
+    require_own_separator(file, present)
+    none, known, guess = missing_columns(missing, present)
     if any(set(name.split(",")) <= {*present} for name in missing):
         guess = "Repeat the option for each column. "
     where = f" in its first {_LOOKED_AT:,} rows" if file.name == STANDARD_INPUT else ""
     raise SlidestatError(
-        f"{file.name} has no column {', '.join(map(repr, missing))}{where}; {known}.",
+        f"{file.name} has no column {none}{where}; {known}.",
         f"{guess}Say which columns to take with --key, --time, --value, --with and --text."
         + (
             " To send the lines as they are, under the key in a field: --raw --key FIELD."
@@ -608,18 +600,49 @@ def _require_columns(file: EventFile, names: Sequence[str], present: Sequence[st
     )
 
 
+def missing_columns(missing: Sequence[str], present: Sequence[str]) -> tuple[str, str, str]:
+    """Return the words for which columns are missing, which there are, and which may be meant."""
+    there = ", ".join(told_apart(name, missing) for name in present)
+    near = dict.fromkeys(filter(None, (near_name(name, present) for name in missing)))
+    return (
+        ", ".join(told_apart(name, present) for name in missing),
+        f"it has {there}" if present else "none was found",
+        f"Did you mean {', '.join(told_apart(n, missing) for n in near)}? " if near else "",
+    )
+
+
+def no_columns(missing: Sequence[str], present: Sequence[str], more: str = "") -> SlidestatError:
+    """Return the error of a frame that lacks columns, with more to do at the end."""
+    none, known, guess = missing_columns(missing, present)
+    return SlidestatError(
+        f"There is no column {none}; {known}.",
+        f"{guess}Say which columns hold key, time and value, or rename them as the topology has"
+        f" them{more}.",
+    )
+
+
+def require_own_separator(file: EventFile, present: Sequence[str]) -> None:
+    """Raise SlidestatError for a file of one column whose header is cut by another separator."""
+    signs = [sign for sign in _SEPARATORS if sign in present[0]] if len(present) == 1 else []
+    if signs and file.format in (Format.CSV, Format.TSV):
+        raise SlidestatError(
+            f"{file.name} has {_SEPARATORS[signs[0]]} between its cells, and not "
+            f"{_SEPARATORS[_separator(file)]}: its header is {present[0]!r}.",
+            _separated_anew(file, signs[0]),
+        )
+
+
 def rows_of_table(table: pa.Table, names: Sequence[str]) -> Iterator[Rows]:
     """Yield the rows of a table, read as those of a Parquet file are: the columns `names`, or the
-    fields of structs; raises SlidestatError for one that is not there.
+    fields of structs; raises SlidestatError for one that is not there, or there twice.
     """
+    twice = _there_twice(names, list(_names_in(table.schema)))
+    if twice is not None:
+        raise SlidestatError(f"There are several columns {twice!r}.", "Rename all but one.")
     paths = {name: _path_to(table.schema, name) or () for name in names}
     missing = [name for name, path in paths.items() if not path]
     if missing:
-        raise SlidestatError(
-            f"There is no column {', '.join(map(repr, missing))}, but"
-            f" {', '.join(map(repr, table.column_names))}.",
-            "Say which columns hold key, time and value, or rename them as the topology has them.",
-        )
+        raise no_columns(missing, table.column_names)
     _require_readable(table.schema, paths)
     first = 1
     for batch in table.to_batches(BATCH_ROWS):
@@ -630,25 +653,34 @@ def rows_of_table(table: pa.Table, names: Sequence[str]) -> Iterator[Rows]:
 
 
 def _require_own_case(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
-    """Raise SlidestatError if a column that a file may lack is there under a name that is the same
-    but for case and spaces: all of its cells would be left out in silence.
+    """Raise SlidestatError if a column that a file may lack is there, or in the name of a folder,
+    under a name that is the same but for case, spaces and the like: all of its cells would be left
+    out in silence.
     """
-    others = {name.strip().casefold(): name for name in present if name not in names}
-    for name in {*names}.difference(present, file.folders):
-        if (other := others.get(name.strip().casefold())) is not None:
+    there = (*present, *file.folders)
+    others = {folded(name): name for name in there if name not in names}
+    for name in (name for name in names if name not in there):
+        if (other := others.get(folded(name))) is not None:
+            place = "the file" if other in present else "the name of its folder"
             raise SlidestatError(
-                f"{file.name} has a column {other!r}, and none {name!r}.",
-                f"Rename it {name!r} in the file: small and capital letters, and spaces, count.",
+                f"{file.name} has a column {told_apart(other, [name])}, and none"
+                f" {told_apart(name, [other])}.",
+                f"Rename it {told_apart(name, [other])} in {place}: small and capital letters,"
+                " spaces, and the ways to write one letter, count.",
             )
 
 
 def _require_each_once(file: EventFile, names: Sequence[str], present: Sequence[str]) -> None:
-    twice = next((name for name in names if present.count(name) > 1), None)
+    twice = _there_twice(names, present)
     if twice is not None:
         raise SlidestatError(
             f"{file.name} has the column {twice!r} twice, and both may hold it.",
             "Give one of them another name in the file.",
         )
+
+
+def _there_twice(names: Sequence[str], present: Sequence[str]) -> str | None:
+    return next((name for name in names if present.count(name) > 1), None)
 
 
 def no_events(file: EventFile) -> SlidestatError:
