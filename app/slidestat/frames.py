@@ -292,9 +292,9 @@ class _Events:
             rows = next(batches)
         key, time = self.records.key, self.records.time
         for name in self.records.names:
-            if name == time:
-                continue
             cells = TypedCells(rows.columns[name].column[at : at + 1])
+            if name == time and cells.times_ms(self.records.unit)[0].is_valid:
+                continue
             sent = cells.text() if name == key else cells.json()
             if not sent[0].is_valid and not cells.missing()[0]:
                 return f"{name} is {cells.shown(0)}, {cells.fault(0)}"

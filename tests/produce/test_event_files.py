@@ -484,6 +484,24 @@ def test_columns_of_one_name_in_parquet(tmp_path: Path) -> None:
         read(tmp_path / "a.parquet", ("in",))
 
 
+@pytest.mark.parametrize("rows", [(3, 3), (2_000, 3), (0, 5), (5, 0), (3, 2_000), (3, 2_000, 5)])
+def test_parquet_files_that_were_joined_are_no_file(tmp_path: Path, rows: tuple[int, ...]) -> None:
+    """What lies at their end knows of the last one alone. With indexes of pages as well as without,
+    one file is read.
+    """
+    parts = []
+    for count in rows:
+        table = pa.table({"key": ["PAR1PAR1"] * count, "time": range(count), "value": range(count)})
+        sink = BytesIO()
+        pq.write_table(table, sink, write_page_index=True, row_group_size=1_000)
+        parts.append(sink.getvalue())
+        (tmp_path / "a.parquet").write_bytes(sink.getvalue())
+        assert len(read(tmp_path / "a.parquet")[0]) == count
+    (tmp_path / "a.parquet").write_bytes(b"".join(parts))
+    with pytest.raises(SlidestatError, match=r"is several Parquet files|cannot be read"):
+        read(tmp_path / "a.parquet")
+
+
 def test_names_that_look_the_same_are_told_apart(tmp_path: Path) -> None:
     """As macOS and other systems write one letter: by its parts."""
     (tmp_path / "a.csv").write_text("stra\u00dfe,cafe\u0301\n1,2\n")

@@ -340,6 +340,28 @@ def test_parquet_is_what_its_types_mean() -> None:
             assert_produced(records, produced(file))
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([2**31 - 1], pa.int32()).cast(pa.date32()),
+        pa.array([2**62], pa.timestamp("us", "Nowhere/Town")),
+        pa.array([[2**62]], pa.list_(pa.timestamp("us"))),
+        pa.array([{"at": 2**62}], pa.struct([("at", pa.timestamp("us"))])),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_a_time_that_no_calendar_has_is_refused_with_its_record(column: pa.Array) -> None:
+    """Python has fewer times than Arrow, also within lists."""
+    table = pa.table({"key": ["a"], "time": [NOON], "value": [1], "code": ["c"], "path": column})
+    for name, shown in (("path", b'"path":<'), ("key", b'"key":<')):
+        places = {"path": name, name: "path"}
+        sink = io.BytesIO()
+        pq.write_table(table.rename_columns([places.get(n, n) for n in table.column_names]), sink)
+        (record,) = read(file_of(sink.getvalue(), Format.PARQUET))
+        assert shown in record.value
+        assert_not_counted(record)
+
+
 def values(content: bytes, format: Format, records: FileRecords, name: str = "x") -> list[bytes]:
     return [record.value for record in read(file_of(content, format, name), records=records)]
 
@@ -378,7 +400,10 @@ def test_fields_in_objects_and_in_the_names_of_folders() -> None:
     ]
     named = FileRecords.of(NESTED, {"user.id": "u.name", "at": "t"}, "ms")
     line = b'{"u":{"name":"u"},"t":"2025-11-25T12:00:00Z","request":{"bytes":5}}\n{"u.name":7}\n['
+    # A null is the line's own, as it is to those that are records already.
+    line = b'{"u":{"name":"n"},"t":1764072000000,"store":null}\n' + line
     assert values(line, Format.JSON_LINES, named, name) == [
+        b'{"user":{"id":"n"},"at":1764072000000}',
         whole,
         b'{"user":{"id":"7"},"store":"007"}',
         b"[",

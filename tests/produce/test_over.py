@@ -316,6 +316,12 @@ def test_a_cell_that_cannot_be_counted_is_named(column: pa.Array, told: str) -> 
         over(frame, [TopItems(field="item")])
 
 
+def test_a_time_that_no_calendar_has_is_named() -> None:
+    frame = one_key(pa.array([2**62, NOON // 1_000], pa.timestamp("s")))
+    with pytest.warns(UserWarning, match="time is .*, which is beyond the years of a calendar"):
+        over(frame, [Count()])
+
+
 DAY, MOMENT = date(2025, 11, 25), datetime(2025, 11, 25, 12, tzinfo=UTC)
 
 

@@ -230,15 +230,19 @@ def _there(cells: Cells, json: pa.Array) -> pa.Array:
     faults = pc.and_(json.is_null(), pa.array(~cells.missing()))
     if not pc.any(faults).as_py():
         return json.cast(pa.binary())
-    shown = [_shown(cells.column[at]) for at in np.flatnonzero(faults).tolist()]
+    shown = [_shown(cells.column[at : at + 1]) for at in np.flatnonzero(faults).tolist()]
     return pc.replace_with_mask(json.cast(pa.binary()), faults, pa.array(shown, pa.binary()))
 
 
-def _shown(cell: pa.Scalar) -> bytes:
+def _shown(column: pa.Array) -> bytes:
+    """Return the only cell of a column."""
+    cell = column[0]
     try:
         value = cell.as_py()
     except (OverflowError, LookupError, ValueError):  # Python has fewer times than Arrow.
-        value = cell.cast(pa.int64()).as_py()
+        value = getattr(cell, "value", None)
+        if value is None:  # One in a list or a struct.
+            value = column.to_string(indent=0, skip_new_lines=True)[1:-1]
     return b"<%b>" % (value if isinstance(value, bytes) else str(value).encode())
 
 

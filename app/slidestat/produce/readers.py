@@ -93,9 +93,14 @@ _KINDS = {
     "compressed": ("compressed, after what its name says", "Decompress it first."),
     "tar": ("an archive of tar", "Unpack it, and give a file that was in it."),
 }
+# The end of a Parquet file and the beginning of another: the header of a page. (Indexes of pages
+# that have this very text go on otherwise.) One without pages has its footer there.
+_TWO_PARQUETS = b"PAR1PAR1"
+_NEXT_PAGE = re.compile(_TWO_PARQUETS + rb"\x15[\0\4\6]\x15")
+_NEXT_PAGE_BYTES = len(_TWO_PARQUETS) + 3
+_FOOTER_END_BYTES = 8
 # What rows get that are to be set aside.
 _MARK = "{}\0"
-_NOTHING = pa.array([b"", b"null"], pa.binary())
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
 _SUFFIXES = {",": ".csv", "\t": ".tsv"}
 _MARK_BYTES = BYTE_ORDER_MARK.encode()
@@ -194,6 +199,8 @@ class Reader:
             _require_own_case(self.file, names, present)
             _require_each_once(self.file, names, present)
             _require_readable(schema, paths)
+            if self._share.number == 0:
+                _require_one_parquet(self.file, parquet.metadata)
             self.total = parquet.metadata.num_rows
             leaves = list(map(".".join, paths.values()))
             groups = list(self._share.part(parquet.num_row_groups))
@@ -515,16 +522,15 @@ def _decoded(
 
 
 def _written(cells: Sequence[bytes], of_folder: str | None) -> pa.Array:
-    """Return cells as they are written; for those that are null or not there what the folder has,
-    or null.
-    """
+    """Return cells as they are written; for those that are not there what the folder has."""
     if not cells:
         return pa.array([], pa.binary())
     # Joined and split, for neither makes an object of Python for each; no line has a line feed.
     joined = b"\n".join(cells)
     texts = pa.array(joined.split(b"\n"), pa.binary())
     other = None if of_folder is None else msgspec.json.encode(of_folder)
-    return pc.if_else(pc.is_in(texts, _NOTHING), other, texts)
+    texts = pc.if_else(pc.equal(texts, b""), other, texts)
+    return pc.if_else(pc.equal(texts, b"null"), None, texts)
 
 
 def _numbers(first: int, rows: int, others: Collection[int]) -> Sequence[int]:
@@ -681,6 +687,34 @@ def _require_each_once(file: EventFile, names: Sequence[str], present: Sequence[
 
 def _there_twice(names: Sequence[str], present: Sequence[str]) -> str | None:
     return next((name for name in names if present.count(name) > 1), None)
+
+
+def _require_one_parquet(file: EventFile, metadata: pa.parquet.FileMetaData) -> None:
+    """Raise SlidestatError for files of Parquet that were joined, as by `cat`: what lies at the end
+    tells of the last one only, and leads to bytes of the first. Between the data and the footer of
+    one file are indexes of its pages.
+    """
+    end = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)[-1:]):
+        for chunk in map(group.column, range(group.num_columns)):
+            data = chunk.data_page_offset
+            begin = min(data, chunk.dictionary_page_offset or data)
+            end = max(end, begin + chunk.total_compressed_size)
+    left = file.size - metadata.serialized_size - _FOOTER_END_BYTES - end
+    held, is_joined = b"", False
+    with file.open() as raw:
+        raw.seek(end)
+        while left > 0 and not is_joined and (block := raw.read(min(left, _BLOCK_BYTES))):
+            left -= len(block)
+            held += block
+            is_joined = bool(_NEXT_PAGE.search(held)) or (not left and held.endswith(_TWO_PARQUETS))
+            held = held[-_NEXT_PAGE_BYTES:]
+    if is_joined:
+        raise SlidestatError(
+            f"{file.name} is several Parquet files, one behind another: only the last could be"
+            " found.",
+            "Give the files that it was made of.",
+        )
 
 
 def no_events(file: EventFile) -> SlidestatError:
