@@ -278,6 +278,60 @@ def test_a_whole_number_has_its_digits_in_all_types(number: int) -> None:
         assert AvroSchema('"double"').json(pack("<d", double)) == text
 
 
+def varint(number: int, length: int = 1) -> bytes:
+    """Return a number as Avro writes it, with as many bytes at least."""
+    left, found = (number << 1) ^ (number >> 127), b""
+    while left >= 0x80 or len(found) < length - 1:
+        found += bytes([left % 0x80 | 0x80])
+        left //= 0x80
+    return found + bytes([left])
+
+
+KINDS: tuple[tuple[Any, bytes, bytes], ...] = (
+    ("long", b"", b""),
+    ("string", b"", b"a" * 64),
+    ({"type": "array", "items": "int"}, b"", b"\2" * 64 + b"\0"),
+    ({"type": "array", "items": "int"}, b"\1", b"\2\0"),
+    ({"type": "map", "values": ["null", "bytes"]}, b"", (b"\2a" + b"\2\2b") * 64 + b"\0"),
+    ({"type": "map", "values": "long"}, b"\2\2a", b"\0"),
+    (["null", {"type": "fixed", "name": "F", "size": 9}, "long"], b"\4", b""),
+)
+
+
+@pytest.mark.parametrize("before", ["", "a", "пользователь", "я" * 70, "\U0001f600" * 9])
+@pytest.mark.parametrize(("kind", "head", "tail"), KINDS)
+def test_numbers_of_more_than_64_bits_are_no_values(
+    kind: Any, head: bytes, tail: bytes, before: str
+) -> None:
+    """Of which fastavro reads what is left of them; those that have just as many are read. Behind a
+    text in any letters, and an amount.
+    """
+    fields = [("text", "string"), ("x", kind), ("d", "double")]
+    record = {
+        "type": "record",
+        "name": "E",
+        "fields": [{"name": name, "type": type} for name, type in fields],
+    }
+    schema = AvroSchema(json.dumps({"type": "array", "items": record}))
+    text = before.encode()
+    for number, length, is_read in (
+        (64, 1, True),
+        (64, 10, True),
+        (64, 11, False),
+        (64, 30, False),
+        (64 + 2**63, 1, False),
+        *(((2**63 - 1, 1, True), (-(2**63), 1, True), (2**63, 1, False)) if not tail else ()),
+    ):
+        written_number = varint(number, length)
+        item = varint(len(text)) + text + head + written_number + tail + pack("<d", -1.7e308)
+        value = b"\4" + item * 2 + b"\0"
+        if is_read:
+            assert len(json.loads(schema.json(value))) == 2
+        else:
+            with pytest.raises(NotReadableError, match="a number of more than 64 bits"):
+                schema.json(value)
+
+
 def test_a_uuid_is_its_text_in_either_type() -> None:
     """Of 16 bytes, as Avro has it since 1.12, and as a text."""
     text = "00000000-0000-0000-0000-000000000007"
@@ -523,6 +577,10 @@ def test_any_bytes_are_read_or_refused() -> None:
             "its record L holds records of its own kind",
         ),
         ({"type": "array", "items": "null"}, "lists of items without a byte"),
+        (
+            {"type": "record", "name": "T", "fields": [{"name": "a", "type": "int"}] * 2},
+            "its record T has two fields of one name",
+        ),
         (
             {"type": "array", "items": {"type": "record", "name": "N", "fields": []}},
             "lists of items without a byte",

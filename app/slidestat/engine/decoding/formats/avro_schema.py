@@ -8,11 +8,13 @@ numbers in the schema's unit, but for the event time, which is in the topology's
 Values are read by fastavro. It trusts a schema with as much stack and time as that asks for: one
 whose records hold themselves, or whose lists have items without a byte, is refused. It reads the
 symbol of a number below 0, and the branch of a union, from the end of their list: here they are in
-dictionaries, which have none of such a number.
+dictionaries, which have none of such a number. And of a number of more than 64 bits it has what is
+left of it.
 
 Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import MIN_ETINY, Decimal, DecimalException
 from io import BytesIO
@@ -56,6 +58,12 @@ _DECIMAL_BYTES = 256
 _INSIDE = ("type", "items", "values")
 # Marks of fastavro's own for a schema that it has parsed, which keep it from parsing it again.
 _PARSED, _NAMES = "__fastavro_parsed", "__named_schemas"
+# What such a number has: nine bytes that say that it goes on. Texts may have them, too, in UTF-8.
+_GOES_ON = bytes(byte >= 0x80 for byte in range(256))
+_NINE = b"\1" * 9
+_RUNS = re.compile(rb"[\x80-\xff]{9,}")
+_MOST_SHIFT = 70
+_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 # The digits of a power of two: its number of bits times log10(2).
 _LOG_2, _LOG_10 = 30_102_999_566_398_119_521, 10**20
 # A local timestamp has no zone: it is in UTC, as texts without one are.
@@ -121,6 +129,8 @@ class AvroSchema:
         try:
             whole: Any = schemaless_reader(file, self._reading, None)
             read = whole[_VALUE]
+            if _NINE in value.translate(_GOES_ON) and any(map(_is_long, _RUNS.findall(value))):
+                self._end_of(self._schema, value, start)
             rest = len(value) - file.tell()
             if rest:
                 raise NotReadableError(f"{rest} bytes are left behind what its schema describes")
@@ -133,6 +143,40 @@ class AvroSchema:
             raise NotReadableError("it ends before what its schema describes does") from error
         except _GARBAGE as error:
             raise NotReadableError(f"it is not what its schema describes: {error}") from error
+
+    def _end_of(self, schema: Any, value: bytes, at: int) -> int:
+        """Return where a part of a value ends that begins at a place; raises NotReadableError for a
+        number of more than 64 bits.
+        """
+        schema = self._names.get(schema, schema) if isinstance(schema, str) else schema
+        if isinstance(schema, list):
+            number, at = _number_at(value, at)
+            return self._end_of(schema[number], value, at)
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if kind in ("record", "error"):
+            for field in schema["fields"]:
+                at = self._end_of(field["type"], value, at)
+            return at
+        if kind in ("array", "map"):
+            return self._end_of_items(schema, value, at)
+        if kind == "fixed":
+            return at + int(schema["size"])
+        if kind in ("bytes", "string", "int", "long", "enum"):
+            number, at = _number_at(value, at)
+            return at + number if kind in ("bytes", "string") else at
+        return at + _SIZES[kind] if kind in _SIZES else self._end_of(kind, value, at)
+
+    def _end_of_items(self, schema: Any, value: bytes, at: int) -> int:
+        count, at = _number_at(value, at)
+        while count:
+            if count < 0:
+                _, at = _number_at(value, at)
+            for _ in range(abs(count)):
+                if schema["type"] == "map":
+                    at = self._end_of("string", value, at)
+                at = self._end_of(schema.get("items", schema.get("values")), value, at)
+            count, at = _number_at(value, at)
+        return at
 
     def write(self, value: object) -> bytes:
         """Return the bytes of a value given as in JSON; raises SlidestatError for one that does not
@@ -187,8 +231,10 @@ class AvroSchema:
         elif schema["type"] == "fixed":
             found = schema["size"] == 0
         else:
-            parts = [self._check(field["type"]) for field in schema["fields"]]
-            found = all(parts)
+            parts = {field["name"]: self._check(field["type"]) for field in schema["fields"]}
+            if len(parts) < len(schema["fields"]):
+                raise UnusableSchemaError(f"its record {name} has two fields of one name")
+            found = all(parts.values())
         self._can_be_empty[name] = found
         return found
 
@@ -266,6 +312,29 @@ def _with_meanings_aside(
     if fault is not None:
         ignored[field_text(path) if path else "the value"] = fault
     return found
+
+
+def _is_long(run: bytes) -> bool:
+    """Return whether a run goes on for nine bytes behind the text that it may begin with."""
+    try:
+        run.decode()
+    except UnicodeDecodeError as error:
+        return len(run) - error.start >= len(_NINE)
+    return False
+
+
+def _number_at(value: bytes, at: int) -> tuple[int, int]:
+    """Return the number that begins at a place of a value, and the place behind it."""
+    number = shift = 0
+    while True:
+        byte = value[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if number >= 2**64 or (shift == _MOST_SHIFT and byte >= 0x80):
+            raise NotReadableError("it has a number of more than 64 bits")
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
 
 
 class _Numbered(dict[int | str, Any]):
