@@ -382,7 +382,7 @@ def files_of(paths: Sequence[str]) -> list[EventFile]:
     """
     found: dict[str, None] = {}
     for path in paths:
-        names = sorted(map(str, _files_below(path)))
+        names = sorted(map(str, files_below(path)))
         require_no_table(map(Path, (path, *names)))
         if not names:
             raise SlidestatError(
@@ -397,7 +397,10 @@ def files_of(paths: Sequence[str]) -> list[EventFile]:
     return there
 
 
-def _files_below(path: str) -> Iterator[Path]:
+def files_below(path: str) -> Iterator[Path]:
+    """Yield the files of a path, whatever they are; raises SlidestatError for a folder that cannot
+    be read.
+    """
     root, matches = Path(path), [Path(path)]
     if has_magic(path) and not _is_there(path):
         root = Path(*takewhile(lambda part: not has_magic(part), root.parts))
@@ -419,12 +422,16 @@ def _all_below(folder: Path) -> Iterator[Path]:
     """
     for place, folders, names in os.walk(folder, onerror=_raise_unreadable, followlinks=True):
         here = Path(place)
-        depth = len(here.relative_to(folder).parts)
-        above = set(map(_real, (here, *here.parents[:depth])))
-        folders[:] = [
-            name for name in folders if not _is_hidden(name) and _real(here / name) not in above
-        ]
+        folders[:] = [name for name in folders if not (_is_hidden(name) or leads_back(here / name))]
         yield from (here / name for name in names)
+
+
+def leads_back(folder: Path) -> bool:
+    """Return whether a folder lies behind a link back to a folder above it: its files come again
+    and again.
+    """
+    places = list(map(_real, (folder, *folder.parents)))
+    return len(set(places)) < len(places)
 
 
 def _raise_unreadable(error: OSError) -> None:

@@ -5,6 +5,7 @@ What the records of a file are is the law of tests/produce/test_file_records.py.
 
 import gzip
 import io
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.errors import SlidestatError
 from slidestat.produce.file_records import FileRecords
+from slidestat.produce.files import files_of
 from slidestat.spark.backfill import file_tasks
 from slidestat.spark.backfill.backfill import backfill
 from slidestat.spark.backfill.file_tasks import file_urls, files_here
@@ -213,3 +215,31 @@ def test_ties_are_in_the_order_of_paths(spark: SparkSession, tmp_path: Path) -> 
     ]
     written = (("%c #ü, d", 300), ("a", 30), ("b", 600))
     assert found == [f"{name}{row}" for name, rows in written for row in range(rows)]
+
+
+def test_files_below_a_folder_are_those_that_there_are(spark: SparkSession, tmp_path: Path) -> None:
+    """Also behind links, but not again behind one that leads back up, of which Spark takes forty
+    rounds. From a pipe nothing ever comes. What Spark passes over is told.
+    """
+    root, old = tmp_path / "events", tmp_path / "old"
+    for folder in (root, old):
+        folder.mkdir()
+        (folder / "a.json").write_text("{}")
+    (root / "old").symlink_to(old)
+    (old / "up").symlink_to(root)
+    os.mkfifo(root / "b.json")
+    (root / "c.json").touch()
+    found = files_here(file_urls(spark, str(root)), "json")
+    assert [part.file.path for part in found] == [root / "a.json", root / "old" / "a.json"]
+    assert [part.file.name for part in found] == [file.name for file in files_of([str(root)])]
+    (root / "d.json").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(SlidestatError, match=r"Spark does not see the file '.*/d\.json'"):
+        read_files(spark, TOPOLOGY, Files(str(root), "json"))
+    (root / "d.json").unlink()
+    (root / "d\udcff.json").write_text("{}")
+    with pytest.raises(SlidestatError, match=r"Spark does not see the file '.*/d\\udcff\.json'"):
+        read_files(spark, TOPOLOGY, Files(str(root), "json"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "a.json").touch()
+    with pytest.raises(SlidestatError, match="empty has no files that have rows"):
+        read_files(spark, TOPOLOGY, Files(str(tmp_path / "empty"), "json"))

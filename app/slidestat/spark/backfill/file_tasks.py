@@ -9,6 +9,7 @@ Rows of one time come in the order of the files' paths, and as they are in a fil
 places among all files.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,8 @@ from slidestat.produce.files import (
     Format,
     Share,
     compression_of,
+    files_below,
+    leads_back,
     require_no_table,
     start_of,
 )
@@ -54,14 +57,30 @@ Tasks = Sequence[Sequence[Part]]
 def file_urls(spark: SparkSession, path: str) -> dict[str, int]:
     """Return the URLs, without escapes, of the files that a path means to Spark, with the rank of
     each: a file, a folder with those below it, or a pattern. Raises SlidestatError if there are
-    none.
+    none, or one that Spark passes over.
     """
     with in_words(f"The reading of {path}", "Check the path."):
         found = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
         urls = ranked(found.inputFiles())
     if not urls:
         raise SlidestatError(f"{path} has no files.", "Check the path.")
+    _require_all(path, urls)
     return urls
+
+
+def _require_all(path: str, urls: Iterable[str]) -> None:
+    """Raise SlidestatError for a file below a folder on a disk that Spark passes over: one of a
+    name that is not UTF-8, or behind a link that leads nowhere.
+    """
+    if not (all(map(is_here, urls)) and Path(path).is_dir()):
+        return
+    seen = set(map(_path_of, urls))
+    for file in files_below(path):
+        if Path(os.path.abspath(file)) not in seen:  # noqa: PTH100  # `resolve` follows links.
+            raise SlidestatError(
+                f"Spark does not see the file {str(file)!r}: its rows would be left out.",
+                "Look where it leads, if it is a link, and whether its name is UTF-8.",
+            )
 
 
 def ranked(urls: Iterable[str]) -> dict[str, int]:
@@ -82,8 +101,14 @@ def files_here(urls: Mapping[str, int], format: str) -> list[Part]:
 
 def parts_here(urls: Mapping[str, int], format: str) -> list[Part]:
     """Return the same without a look at tables."""
-    here = {url: rank for url, rank in urls.items() if is_here(url)}
-    found = [Part(_file_here(url, format), rank) for url, rank in here.items()]
+    here = {_path_of(url): rank for url, rank in urls.items() if is_here(url)}
+    # Spark follows links back to a folder above as far as the system does: forty times.
+    again = set(filter(leads_back, {path.parent for path in here}))
+    found = [
+        Part(_file_here(path, format), rank)
+        for path, rank in here.items()
+        if path.parent not in again and not _is_no_file(path)
+    ]
     return [part for part in found if part.file.size]
 
 
@@ -124,8 +149,16 @@ def _file(name: str, format: str, start: bytes, size: int) -> EventFile:
     return file
 
 
-def _file_here(url: str, format: str) -> EventFile:
-    path = Path("/" + url.removeprefix(_HERE).lstrip("/"))
+def _path_of(url: str) -> Path:
+    return Path("/" + url.removeprefix(_HERE).lstrip("/"))
+
+
+def _is_no_file(path: Path) -> bool:
+    """Return whether there is a pipe or the like, which nobody may ever write to."""
+    return path.exists() and not path.is_file()
+
+
+def _file_here(path: Path, format: str) -> EventFile:
     return _file(str(path), format, start_of(path), _size(path))
 
 
@@ -227,10 +260,11 @@ def read_listed(
     """Read files that Spark lists, by `path` or as `content` where given. Yield records."""
     for batch in files:
         for url, content in zip(*(batch[it].to_pylist() for it in batch.schema.names), strict=True):
-            lies_here = content is None
-            file = _file_here(url, format) if lies_here else _in_memory(url, format, content)
-            if file.size:
-                for found in records.read(Part(file, 0)):
+            parts = [Part(_in_memory(url, format, content or b""), 0)]
+            if content is None:
+                parts = parts_here({url: 0}, format)
+            for part in (part for part in parts if part.file.size):
+                for found in records.read(part):
                     yield found.cast(_LISTED)
 
 

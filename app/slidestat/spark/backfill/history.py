@@ -22,7 +22,7 @@ from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import HISTORY_FORMAT, TIME_UNIT, TimeUnit
 from slidestat.produce.file_records import RECORDS, FileRecords
 from slidestat.produce.ordered_pieces import BATCH_RECORDS, PIECE_ORDER, in_order
-from slidestat.spark.backfill.file_tasks import FORMATS, file_urls, files_here, pieces
+from slidestat.spark.backfill.file_tasks import FORMATS, file_urls, files_here, is_here, pieces
 from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.stretches import placed_by_partition
 from slidestat.spark.errors import in_words
@@ -147,6 +147,8 @@ def read_files(spark: SparkSession, topology: Topology, files: Files) -> History
     records = FileRecords.of(topology, files.columns, files.time_unit)
     urls = file_urls(spark, files.path)
     here = files_here(urls, files.format)
+    if not here and all(map(is_here, urls)):
+        raise SlidestatError(f"{files.path} has no files that have rows.", "Check the path.")
     records.require_columns([part.file for part in here], files.path)
     if here and records.are_zoneless(here[0].file):
         print(f"{records.time} has times without an offset: they are read in UTC.")
