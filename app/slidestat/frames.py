@@ -5,6 +5,7 @@
 Rows are read as those of a Parquet file of the same types are, by `produce` and backfills.
 """
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,6 +69,11 @@ _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("dates", (date,)),
     ("times of day", (clock,)),
     ("texts", (str, bytes)),
+)
+_LIBRARIES = ("pandas", "polars", "duckdb")
+# Also within lists and structs, but not in the names of fields nor the texts of an enum.
+_NOT_WHOLE = re.compile(
+    r"""'[^']*'|"[^"]*"|\b(UHUGEINT|BIGNUM|TIME WITH TIME ZONE|BIT)(?=[\[,)]|$)"""
 )
 # Doubles have each whole number below it.
 _FIRST_UNSURE = 2.0**53
@@ -295,6 +301,8 @@ class _Events:
             cells = TypedCells(rows.columns[name].column[at : at + 1])
             if name == time and cells.times_ms(self.records.unit)[0].is_valid:
                 continue
+            if name == time and pa.types.is_duration(cells.column.type):
+                return f"{name} is {cells.shown(0)}, a length of time"
             sent = cells.text() if name == key else cells.json()
             if not sent[0].is_valid and not cells.missing()[0]:
                 return f"{name} is {cells.shown(0)}, {cells.fault(0)}"
@@ -325,6 +333,8 @@ def _table(frame: Any, names: Sequence[str]) -> pa.Table:
         else:
             if _library(frame) == "polars":
                 frame = _of_polars(frame, names)
+            elif _library(frame) == "duckdb":
+                _require_whole(frame, names)
             elif isinstance(frame, Mapping):  # Lists by their names.
                 for name in {*names}.intersection(frame):
                     _require_one_sort(name, set(map(type, frame[name])) - {type(None)})
@@ -412,6 +422,16 @@ def _of_polars(frame: Any, names: Sequence[str]) -> Any:
     return frame.select([name for name, of in needed.items() if of])
 
 
+def _require_whole(relation: Any, names: Sequence[str]) -> None:
+    """Raise TypeError for columns of DuckDB of types that it hands out as others: numbers without a
+    sign wrap, times of day are without their offsets, and bits are bytes.
+    """
+    for column, kind in zip(relation.columns, map(str, relation.types), strict=True):
+        lost = next(filter(None, _NOT_WHOLE.findall(kind)), None)
+        if lost and any(name == column or name.startswith(f"{column}.") for name in names):
+            raise TypeError(f"{column!r} has the type {lost}, which DuckDB gives out as another")
+
+
 def _like(frame: Frame, table: pa.Table) -> Frame:
     """Return a table as a frame of the other one's kind."""
     found: Any = table
@@ -427,7 +447,7 @@ def _library(frame: object) -> str:
     has of pandas'.
     """
     libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}
-    return next((library for library in ("pandas", "polars") if library in libraries), "")
+    return next((library for library in _LIBRARIES if library in libraries), "")
 
 
 def _figures(emissions: Iterable[Emission]) -> pa.Table:

@@ -322,6 +322,34 @@ def test_a_time_that_no_calendar_has_is_named() -> None:
         over(frame, [Count()])
 
 
+def test_a_length_of_time_is_no_time() -> None:
+    with pytest.warns(UserWarning, match="time is 0:00:05, a length of time"):
+        over(one_key(pa.array([5, 6], pa.duration("s"))), [Count()])
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("(2::UHUGEINT ** 127 + 5)::UHUGEINT", "UHUGEINT"),
+        ("123::BIGNUM", "BIGNUM"),
+        ("'10:30:00+02'::TIMETZ", "TIME WITH TIME ZONE"),
+        ("'101'::BIT", "BIT"),
+        ("{'id': 5::UHUGEINT}", "UHUGEINT"),
+    ],
+)
+def test_types_that_duckdb_hands_out_as_others_are_refused(key: str, told: str) -> None:
+    """As a number below 0, a time without its offset, or bytes. In columns that are not read they
+    do no harm.
+    """
+    relation = duckdb.sql(f"SELECT 'a' AS key, {NOON} AS time, 5 AS value, {key} AS other")
+    assert over(relation, [Count()]).num_rows == 1
+    named = duckdb.sql(f"SELECT 'BIT'::ENUM('a', 'BIT') AS key, {NOON} AS time, {{'BIT': 5}} AS s")
+    assert over(named, [Sum(field="s.BIT")])["upper"].to_pylist() == [5]
+    name = "other.id" if "id" in key else "other"
+    with pytest.raises(SlidestatError, match=f"'other' has the type {told}, which DuckDB gives"):
+        over(relation, [Count()], key=name)
+
+
 DAY, MOMENT = date(2025, 11, 25), datetime(2025, 11, 25, 12, tzinfo=UTC)
 
 
