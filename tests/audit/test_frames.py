@@ -1,6 +1,8 @@
 """Frames of window functions: what a call costs, and that its answer is that of the frame alone."""
 
 from decimal import Decimal
+from fractions import Fraction
+from random import Random
 
 import numpy as np
 import pandas as pd
@@ -158,3 +160,20 @@ def test_no_sum_takes_a_number_that_it_would_round(values: list[int | Decimal]) 
     largest = total.bounds(pd.Series([2**53]), times[:1], k[:1])
     assert largest is not None
     assert largest["lower"] <= 2**53 <= largest["upper"]
+
+
+@pytest.mark.parametrize("places", [9, 10, 12, 18, 30])
+def test_places_that_a_sum_does_not_keep_are_between_its_bounds(places: int) -> None:
+    """Of decimals with more than nine places: the exact sum lies between them all the same."""
+    chance = Random(places)
+    for rows in (1, 2, 50, 400):
+        values = [
+            Decimal(chance.randrange(10 ** chance.randrange(1, places + 4))).scaleb(-places)
+            for _ in range(rows)
+        ]
+        for k in (2, 100):
+            column = pd.Series(values)
+            found = aggregates.basic_sum().bounds(column, pd.Series(range(rows)), _of(k, rows))
+            assert found is not None
+            exact = sum(map(Fraction, values))
+            assert Fraction(found["lower"]) <= exact <= Fraction(found["upper"])

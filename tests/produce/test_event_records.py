@@ -173,6 +173,7 @@ def test_no_rows() -> None:
         (pa.array([2**63 - 1], pa.timestamp("us", "Asia/Tokyo")), [None]),
         (pa.array([1], pa.timestamp("ms", "Nowhere/Town")), ["1970-01-01 00:00:00.001000Z"]),
         (pa.array([2**31 - 1], pa.int32()).cast(pa.date32()), [None]),
+        (pa.array([Decimal("7.00"), Decimal("0E-2")], pa.decimal128(9, 2)), ["7.00", "0.00"]),
         (pa.array([b"a", b"\xff"]), ["a", None]),
         (pa.array([True, False]), ["true", "false"]),
         (pa.array(["x", "", "007", "1.10"]), ["x", "", "007", "1.10"]),
