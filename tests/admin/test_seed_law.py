@@ -2,6 +2,7 @@
 
 import weakref
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
@@ -28,10 +30,11 @@ from slidestat.engine.keys.key_state import (
 from slidestat.engine.keys.stored_keys import NoStates
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.records import NO_TIME
+from slidestat.errors import SlidestatError
 from slidestat.faust.local_states import LocalStates
 from slidestat.options import TIME_UNIT
 from slidestat.produce.file_records import FileRecords
-from slidestat.produce.files import event_file
+from slidestat.produce.files import event_file, files_of
 from slidestat.schemas.alert import AlertState
 from slidestat.schemas.sequence import decode_alert_change
 from slidestat.testing.records import Row
@@ -318,3 +321,28 @@ def test_the_newest_offsets_of_records_are_kept() -> None:
     offsets = np.concatenate([it.offsets for it in batches])
     assert offsets.tolist() == [*range(9_000), *range(9_500, 12_000)]
     assert files.newest[1].tolist() == offsets[-10_000:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        ({"partition": [-1, 0]}, "records without an offset or a partition"),
+        ({"offset": [-1, 0]}, "records without an offset or a partition"),
+        ({"offset": [None, 0]}, "records without an offset or a partition"),
+        ({"topic": ["events", "others"]}, "records of the topic 'others'"),
+        ({"offset": [0.5, 1]}, "records with other types"),
+    ],
+)
+def test_records_of_no_place_are_refused(
+    tmp_path: Path, cells: dict[str, list[Any]], told: str
+) -> None:
+    """They would be in none of the partitions that are counted."""
+    topology = replace(TOPOLOGIES["no lateness"], source="events")
+    columns: dict[str, list[Any]] = {"partition": [0, 0], "offset": [0, 1], "timestamp": [1, 2]}
+    columns |= {"key": [b"k", b"k"], "value": [b"{}", b"{}"], "topic": [None, "events"]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    (_, rows), *_ = RecordFiles(topology, files_of([str(tmp_path)]), None).batches()
+    assert len(rows) == 2
+    pq.write_table(pa.table(columns | cells), tmp_path / "a.parquet")
+    with pytest.raises(SlidestatError, match=told):
+        list(RecordFiles(topology, files_of([str(tmp_path)]), None).batches())

@@ -726,6 +726,11 @@ def test_empty_files_beside_others_have_no_events(tmp_path: Path) -> None:
             files_of([str(path)])
 
 
+def test_a_pattern_that_is_none_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SlidestatError, match=r"is no pattern|has no files"):
+        files_of([str(tmp_path / "***")])
+
+
 @pytest.mark.parametrize("name", ["a" * 5_000 + ".csv", "a/" * 3_000 + "b.csv"])
 def test_a_name_that_no_file_can_have_is_told(name: str) -> None:
     for find in (event_file, lambda path: files_of([path])):

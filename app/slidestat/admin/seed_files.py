@@ -125,8 +125,8 @@ class RecordFiles:
 
     def _records(self, file: EventFile, cells: dict[str, Cells]) -> pa.RecordBatch:
         columns = {name: each.column for name, each in cells.items()}
-        others = pc.unique(columns[_TOPIC].drop_null().cast(pa.string())).to_pylist()
-        if {*others} - {self._topic}:
+        topics = pc.unique(columns[_TOPIC].drop_null().cast(pa.string())).to_pylist()
+        if others := [name for name in topics if name != self._topic]:
             raise SlidestatError(
                 f"{file.name} has records of the topic {others[0]!r}.",
                 f"Give files of {self._topic!r} alone.",
@@ -148,7 +148,8 @@ class RecordFiles:
                 "partition and offset are whole numbers, timestamp is a time or milliseconds, key"
                 " and value are bytes.",
             ) from error
-        if arrays[0].null_count or arrays[-1].null_count:
+        places = (arrays[0], arrays[-1])
+        if any(it.null_count or pc.any(pc.less(it, 0)).as_py() for it in places):
             raise SlidestatError(
                 f"{file.name} has records without an offset or a partition.",
                 "Give files that have them of each record.",

@@ -404,7 +404,13 @@ def files_below(path: str) -> Iterator[Path]:
     root, matches = Path(path), [Path(path)]
     if has_magic(path) and not _is_there(path):
         root = Path(*takewhile(lambda part: not has_magic(part), root.parts))
-        matches = list(root.glob(str(Path(path).relative_to(root))))
+        try:
+            matches = list(root.glob(str(Path(path).relative_to(root))))
+        except ValueError as error:  # Of three stars.
+            raise SlidestatError(
+                f"{path} is no pattern: {error}.",
+                "Write * for any part of a name, and ** for folders of any depth.",
+            ) from error
     elif not (_is_there(path) and root.is_dir()):
         yield root
         return
