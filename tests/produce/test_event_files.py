@@ -13,6 +13,7 @@ from datetime import datetime
 from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -482,6 +483,20 @@ def test_columns_of_one_name_in_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table(inner, ["in"]), tmp_path / "a.parquet")
     with pytest.raises(SlidestatError, match="of the type struct<n: int64, n: int64>"):
         read(tmp_path / "a.parquet", ("in",))
+
+
+def test_types_that_arrow_hands_out_as_bytes_are_refused(tmp_path: Path) -> None:
+    """The bytes of a month are those of a text. In columns that are not read they do no harm."""
+    month = "INTERVAL 1 MONTH"
+    file = tmp_path / "a.parquet"
+    duckdb.sql(
+        f"COPY (SELECT 'a' AS key, 1 AS time, {month} AS value, [{month}] AS l,"
+        f" {{'m': {month}}} AS s) TO '{file}' (FORMAT parquet)"
+    )
+    assert read(file, ("key", "time"))[0] == [("a", "1")]
+    for name in ("value", "l", "s", "s.m"):
+        with pytest.raises(SlidestatError, match=f"'{name}' is a column of the type interval"):
+            read(file, ("key", name))
 
 
 @pytest.mark.parametrize("rows", [(3, 3), (2_000, 3), (0, 5), (5, 0), (3, 2_000), (3, 2_000, 5)])

@@ -364,10 +364,15 @@ def require_readable(name: str, field: pa.Field) -> None:
         extension, kind = kind.extension_name, kind.storage_type
     if extension == _PERIOD or _has_no_json(kind):
         shown = "variant" if _is_variant(kind) else extension or kind
-        raise SlidestatError(
-            f"{name!r} is a column of the type {shown}, which is not read.",
-            "Give its values as texts, numbers or times, such as by a cast.",
-        )
+        raise unreadable(name, str(shown))
+
+
+def unreadable(name: str, kind: str) -> SlidestatError:
+    """Return the error of a column of a type that is not read."""
+    return SlidestatError(
+        f"{name!r} is a column of the type {kind}, which is not read.",
+        "Give its values as texts, numbers or times, such as by a cast.",
+    )
 
 
 def require_wide_times(name: str, cells: Cells) -> None:

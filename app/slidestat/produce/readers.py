@@ -31,6 +31,7 @@ from slidestat.produce.cells import (
     TypedCells,
     WrittenCells,
     require_readable,
+    unreadable,
 )
 from slidestat.produce.files import (
     DECOMPRESSORS,
@@ -93,6 +94,7 @@ _KINDS = {
     "compressed": ("compressed, after what its name says", "Decompress it first."),
     "tar": ("an archive of tar", "Unpack it, and give a file that was in it."),
 }
+_OF_BYTES = {"INTERVAL", "BSON", "GEOMETRY", "GEOGRAPHY"}
 # The end of a Parquet file and the beginning of another: the header of a page. (Indexes of pages
 # that have this very text go on otherwise.) One without pages has its footer there.
 _TWO_PARQUETS = b"PAR1PAR1"
@@ -199,6 +201,7 @@ class Reader:
             _require_own_case(self.file, names, present)
             _require_each_once(self.file, names, present)
             _require_readable(schema, paths)
+            _require_meant(parquet.schema, paths)
             if self._share.number == 0:
                 _require_one_parquet(self.file, parquet.metadata)
             self.total = parquet.metadata.num_rows
@@ -578,6 +581,20 @@ def _require_readable(schema: pa.Schema, paths: Mapping[str, Sequence[str]]) -> 
         for one in inner:
             field = field.type.field(one)
         require_readable(name, field)
+
+
+def _require_meant(schema: pa.parquet.ParquetSchema, paths: Mapping[str, Sequence[str]]) -> None:
+    """Raise SlidestatError for columns whose type Arrow does not have: it would hand out bytes,
+    which may be a text by chance.
+    """
+    columns = list(map(schema.column, range(len(schema))))
+    for name, path in paths.items():
+        whole = ".".join(path)
+        for column in columns:
+            kinds = {column.converted_type, column.logical_type.type}
+            is_part = column.path == whole or column.path.startswith(f"{whole}.")
+            if is_part and (kind := next(iter(_OF_BYTES & kinds), None)):
+                raise unreadable(name, kind.lower())
 
 
 def _in_objects(batch: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
