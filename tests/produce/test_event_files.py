@@ -690,7 +690,7 @@ def test_links_into_a_table_are_refused(tmp_path: Path) -> None:
         files_of([str(links)])
 
 
-def test_links_below_a_folder_are_followed(tmp_path: Path) -> None:
+def test_links_below_a_folder_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Spark does: rows behind them are not left out. One that leads back up has none of its own,
     and one that leads nowhere is a file that is missing.
     """
@@ -705,6 +705,17 @@ def test_links_below_a_folder_are_followed(tmp_path: Path) -> None:
     there = [root / "a.jsonl", root / "b.jsonl", root / "old" / "sub" / "a.jsonl"]
     for path in (root, tmp_path / "ev*"):
         assert [file.path for file in files_of([str(path)])] == there
+    (root / "sub").mkdir()
+    (root / "sub" / "c.jsonl").write_text("{}")
+    there.append(root / "sub" / "c.jsonl")
+    for up in (root / ".." / "events", root / "sub" / ".." / ".." / "events", root / "old" / "up"):
+        found = [file.path for file in files_of([str(up)])]
+        assert [file.relative_to(up) for file in found] == [it.relative_to(root) for it in there]
+    monkeypatch.chdir(root)
+    assert [file.path for file in files_of(["../events"])] == [
+        Path("..", "events", it.relative_to(root)) for it in there
+    ]
+    (root / "sub" / "c.jsonl").unlink()
     for target in (tmp_path / "nowhere", root / "c.jsonl"):
         (root / "c.jsonl").symlink_to(target)
         with pytest.raises(SlidestatError, match=r"There is no file .*c\.jsonl"):

@@ -428,15 +428,18 @@ def _all_below(folder: Path) -> Iterator[Path]:
     """
     for place, folders, names in os.walk(folder, onerror=_raise_unreadable, followlinks=True):
         here = Path(place)
-        folders[:] = [name for name in folders if not (_is_hidden(name) or leads_back(here / name))]
+        folders[:] = [
+            name for name in folders if not (_is_hidden(name) or leads_back(here / name, folder))
+        ]
         yield from (here / name for name in names)
 
 
-def leads_back(folder: Path) -> bool:
-    """Return whether a folder lies behind a link back to a folder above it: its files come again
-    and again.
+def leads_back(folder: Path, root: Path) -> bool:
+    """Return whether a folder below a root lies behind a link back to one above it, from the root
+    on: its files come again and again.
     """
-    places = list(map(_real, (folder, *folder.parents)))
+    depth = len(folder.relative_to(root).parts)
+    places = list(map(_real, (folder, *folder.parents[:depth])))
     return len(set(places)) < len(places)
 
 

@@ -232,6 +232,15 @@ def test_files_below_a_folder_are_those_that_there_are(spark: SparkSession, tmp_
     found = files_here(file_urls(spark, str(root)), "json")
     assert [part.file.path for part in found] == [root / "a.json", root / "old" / "a.json"]
     assert [part.file.name for part in found] == [file.name for file in files_of([str(root)])]
+    listed = [
+        f"file:{it}" for it in (root / "a.json", old / "up" / "old" / "a.json", root / "b.json")
+    ]
+    batch = pa.record_batch([listed, pa.nulls(3, pa.binary())], ["path", "content"])
+    records = FileRecords.of(TOPOLOGY, {}, "ms")
+    assert sum(map(len, file_tasks.read_listed(records, "json", [batch]))) == 1
+    up = root / "old" / "up"
+    found = files_here(file_urls(spark, str(up)), "json")
+    assert [part.file.path for part in found] == [up / "a.json", up / "old" / "a.json"]
     (root / "d.json").symlink_to(tmp_path / "nowhere")
     with pytest.raises(SlidestatError, match=r"Spark does not see the file '.*/d\.json'"):
         read_files(spark, TOPOLOGY, Files(str(root), "json"))

@@ -103,13 +103,21 @@ def parts_here(urls: Mapping[str, int], format: str) -> list[Part]:
     """Return the same without a look at tables."""
     here = {_path_of(url): rank for url, rank in urls.items() if is_here(url)}
     # Spark follows links back to a folder above as far as the system does: forty times.
-    again = set(filter(leads_back, {path.parent for path in here}))
+    again = set(filter(_comes_again, {path.parent for path in here}))
+    first: dict[str, Path] = {}
+    for path in sorted(here if again else (), key=lambda path: len(path.parts)):
+        first.setdefault(os.path.realpath(path), path)
     found = [
         Part(_file_here(path, format), rank)
         for path, rank in here.items()
-        if path.parent not in again and not _is_no_file(path)
+        if not (path.parent in again and first[os.path.realpath(path)] != path)
+        and not _is_no_file(path)
     ]
     return [part for part in found if part.file.size]
+
+
+def _comes_again(folder: Path) -> bool:
+    return leads_back(folder, Path(folder.anchor))
 
 
 def is_here(url: str) -> bool:
@@ -262,7 +270,7 @@ def read_listed(
         for url, content in zip(*(batch[it].to_pylist() for it in batch.schema.names), strict=True):
             parts = [Part(_in_memory(url, format, content or b""), 0)]
             if content is None:
-                parts = parts_here({url: 0}, format)
+                parts = parts_here({} if _comes_again(_path_of(url).parent) else {url: 0}, format)
             for part in (part for part in parts if part.file.size):
                 for found in records.read(part):
                     yield found.cast(_LISTED)
