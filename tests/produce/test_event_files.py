@@ -8,6 +8,7 @@ import os
 import subprocess
 import tarfile
 import weakref
+import zlib
 from collections.abc import Callable
 from datetime import datetime
 from io import BufferedReader, BytesIO, TextIOWrapper
@@ -124,6 +125,11 @@ def test_members_of_a_compressed_file(tmp_path: Path) -> None:
         path = tmp_path / f"joined.jsonl{suffix}"
         path.write_bytes(compress(text_of(".jsonl", EVENTS)) * 2)
         assert len(read(path)[0]) == 2 * len(EVENTS)
+    # As pzstd writes them: a frame of its own comes first.
+    for name in ("own.jsonl.zst", "own.jsonl"):
+        content = b"\x50\x2a\x4d\x18\4\0\0\0size" + COMPRESS[".zst"](text_of(".jsonl", EVENTS))
+        (tmp_path / name).write_bytes(content)
+        assert len(read(tmp_path / name)[0]) == len(EVENTS)
 
 
 def test_progress_ends_at_the_total(tmp_path: Path) -> None:
@@ -389,6 +395,9 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
         ("a.jsonl", b"PAR1\x15\0\x15\0", "is Parquet, and not JSON lines", "Name it .parquet"),
         ("a.csv", b"Obj\1\4\x14avro.codec", "is an Avro file", "Parquet or JSON lines"),
         ("a.csv", b"ORC\x08\n", "is an ORC file", "Parquet or JSON lines"),
+        ("a.csv", zlib.compress(b"key\n"), "is compressed, after", "Decompress"),
+        ("a.jsonl", pa.compress(b"{}", "lz4", asbytes=True), "is compressed, after", "Decompress"),
+        ("a.jsonl", b"\xff\x06\0\0sNaPpY\1", "is compressed, after", "Decompress"),
         (
             "a.jsonl.gz",
             gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),

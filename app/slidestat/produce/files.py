@@ -51,7 +51,8 @@ DECOMPRESSORS = {"gzip": "gzip", "zstd": "zstd", "bz2": "bzip2", "xz": "xz"}
 
 # By which a compressed file is known that has another name. No text begins so.
 _SIGNS = re.compile(
-    rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
+    rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)"
+    rb"|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
 )
 _SIGN_BYTES = 10
 _COMPRESSED_BYTES = 64 << 10

@@ -78,7 +78,8 @@ _NO_TEXT = re.compile(
     rb"(?P<zip>PK\x03\x04)|(?P<office>\xd0\xcf\x11\xe0)|(?P<parquet>PAR1\x15)"
     rb"|(?P<avro>Obj\x01)|(?P<orc>ORC[^ -~\t\r\n])|(?P<arrow>ARROW1\0)"
     rb"|(?P<sqlite>SQLite format 3\0)|(?P<pdf>%PDF-)"
-    rb"|(?P<compressed>\x1f\x8b|\x28\xb5\x2f\xfd|BZh[1-9]1AY&SY|\xfd7zXZ\0)"
+    rb"|(?P<compressed>\x1f\x8b|\x28\xb5\x2f\xfd|BZh[1-9]1AY&SY|\xfd7zXZ\0|\x04\x22\x4d\x18"
+    rb"|\xff\x06\0\0sNaPpY|\x78[\x01\x9c\xda])"
     rb"|(?P<tar>(?=[^\0]{1,100}\0).{257}ustar)",
     re.DOTALL,
 )
