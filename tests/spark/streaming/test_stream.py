@@ -206,7 +206,7 @@ def test_what_is_not_possible_is_said_before_a_query_starts(
     """With what to do instead."""
     events = session.readStream.schema("key string, time bigint, value double").json(str(tmp_path))
     assert "a table, and no stream" in refused(session.range(1), TOPOLOGY)
-    assert "no column 'size', 'path'; it has 'key', 'time', 'value'" in refused(events, TOPOLOGY)
+    assert "no column 'size', 'path', but 'key', 'time', 'value'" in refused(events, TOPOLOGY)
     plain = replace(TOPOLOGY, statistics=(Count(),))
     assert "idle" in refused(events, replace(plain, idle="1m"))
     assert "publishes synopses" in refused(events, replace(plain, publish="partition"))
