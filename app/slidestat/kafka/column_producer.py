@@ -386,6 +386,14 @@ _MOST_UNWRITTEN = 60_000
 _CHECK_S = 0.005
 
 
+def _require_process() -> None:
+    """Raise RuntimeError once the process ends, which waits for its threads: what is left is not
+    sent, nor taken for acknowledged.
+    """
+    if not threading.main_thread().is_alive():
+        raise RuntimeError("the process ends before all is queued")
+
+
 def bulk_producer(bootstrap_servers: str, *, track_offsets: bool = False) -> BulkProducer:
     """Return a producer for many records at once, as fast as the Python client allows."""
     # The client of columns has no Python to ask for tokens.
@@ -439,7 +447,7 @@ class ColumnProducer(BulkProducer):
 
     def _queue(self, given: _Columns) -> None:
         topic, partition, rest, headers = given
-        while len(rest) and self._goes_on():
+        while len(rest):
             try:
                 taken = self._native.produce(topic, partition, rest, headers)
                 rest = rest[taken:]
@@ -448,6 +456,7 @@ class ColumnProducer(BulkProducer):
                 self._native.poll(_FULL_S)
                 self._take_refusals()
                 self._raise_error()
+                _require_process()
             except KafkaException as error:
                 raise not_sent(topic, partition, error.args[0], is_ours=True) from error
 
@@ -455,7 +464,8 @@ class ColumnProducer(BulkProducer):
         while True:
             try:
                 self._wait_for_requests()
-                self._queue(self._left[0])
+                if self._error is None:
+                    self._queue(self._left[0])
             except Exception as error:  # noqa: BLE001 - raised by who waits
                 self.fail(error)
             with self._turn:
@@ -464,16 +474,11 @@ class ColumnProducer(BulkProducer):
                     self._turn.notify_all()
                     return
 
-    def _goes_on(self) -> bool:
-        """Return whether what is left is queued: not after an error, nor once the process ends, as
-        what was not flushed is not awaited.
-        """
-        return self._error is None and threading.main_thread().is_alive()
-
     def _wait_for_requests(self) -> None:
         """Wait until few records are in the client."""
         before = 0
-        while (left := self._native.queued()) > FEW_RECORDS and self._goes_on():
+        while self._error is None and (left := self._native.queued()) > FEW_RECORDS:
+            _require_process()
             if left == before:
                 self._native.flush(NOW_S)  # Of many partitions, none may have enough for a request.
             before = left
