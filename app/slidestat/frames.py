@@ -446,7 +446,8 @@ def _library(frame: object) -> str:
     """Return the library of a frame, also of one that another library has made of it, as GeoPandas
     has of pandas'.
     """
-    libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}
+    # DuckDB 1 says _duckdb.
+    libraries = {kind.__module__.partition(".")[0].lstrip("_") for kind in type(frame).__mro__}
     return next((library for library in _LIBRARIES if library in libraries), "")
 
 

@@ -19,7 +19,15 @@ from numba import types
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.emissions.output_records import NO_RECORDS, OutputRecords
-from slidestat.kafka.producer import FEW_RECORDS, NOW_S, SETTINGS, BulkProducer, not_sent
+from slidestat.kafka.producer import (
+    FEW_RECORDS,
+    NOW_S,
+    ROOM_CHECK_S,
+    SETTINGS,
+    STUCK_CHECKS,
+    BulkProducer,
+    not_sent,
+)
 from slidestat.kafka.settings import broker_security, client_config
 from slidestat.kernels.compile import (
     address_of,
@@ -227,7 +235,8 @@ class NativeProducer:
         """Return the largest acknowledged offset of a partition, -1 for none; the producer must get
         reports of all deliveries.
         """
-        return int(self._reports[self._place(topic, partition), _END]) - 1
+        place = self._places.get((topic, partition))
+        return -1 if place is None else int(self._reports[place, _END]) - 1
 
     def _topic(self, name: str) -> int:
         if name not in self._topics:
@@ -381,9 +390,8 @@ def _try_machine_code() -> None:
 _FULL_S = 0.1
 # So many are queued by a backlog alone. A thread would begin late, as Python's lock is taken.
 _BACKLOG_RECORDS = 5_000
-# Of numbers whose text is not written yet; a text takes five times as much memory.
-_MOST_UNWRITTEN = 60_000
-_CHECK_S = 0.005
+# The memory of numbers, as a share of that of their text.
+_SHARE_OF_TEXT = 0.25
 
 
 def _require_process() -> None:
@@ -407,6 +415,7 @@ class _Columns(NamedTuple):
     partition: int
     records: OutputRecords
     headers: Sequence[tuple[str, bytes]]
+    texts: float
 
 
 class ColumnProducer(BulkProducer):
@@ -423,6 +432,8 @@ class ColumnProducer(BulkProducer):
         self._native = NativeProducer(settings | {"delivery.report.only.error": not track_offsets})
         # What the thread has to queue, the first of it being queued.
         self._left = deque[_Columns]()
+        self._left_records = 0
+        self._left_texts = 0.0
         self._turn = threading.Condition()
 
     def produce_columns(
@@ -435,18 +446,20 @@ class ColumnProducer(BulkProducer):
         """Queue records, as `produce` does, in a quarter of its time. Of a backlog they are written
         and queued later, and a refusal of them is raised by the next wait.
         """
-        given = _Columns(topic, partition, records, headers)
+        share = 1.0 if records.are_written else _SHARE_OF_TEXT
+        given = _Columns(topic, partition, records, headers, share * len(records))
         with self._turn:
             is_later = bool(self._left) or self._native.queued() >= _BACKLOG_RECORDS
             if is_later:
                 self._left.append(given)
+                self._add(given, 1)
                 if len(self._left) == 1:
-                    threading.Thread(target=self._queue_those_left).start()
+                    is_later = self._has_started()
         if not is_later:
             self._queue(given)
 
     def _queue(self, given: _Columns) -> None:
-        topic, partition, rest, headers = given
+        topic, partition, rest, headers, _ = given
         while len(rest):
             try:
                 taken = self._native.produce(topic, partition, rest, headers)
@@ -469,20 +482,33 @@ class ColumnProducer(BulkProducer):
             except Exception as error:  # noqa: BLE001 - raised by who waits
                 self.fail(error)
             with self._turn:
-                self._left.popleft()
+                self._add(self._left.popleft(), -1)
                 if not self._left:
                     self._turn.notify_all()
                     return
 
+    def _has_started(self) -> bool:
+        try:
+            threading.Thread(target=self._queue_those_left).start()
+        except RuntimeError:  # The system gives no thread.
+            self._add(self._left.pop(), -1)
+            return False
+        return True
+
+    def _add(self, given: _Columns, times: int) -> None:
+        self._left_records += times * len(given.records)
+        self._left_texts += times * given.texts
+
     def _wait_for_requests(self) -> None:
         """Wait until few records are in the client."""
-        before = 0
+        before, unchanged = 0, 0
         while self._error is None and (left := self._native.queued()) > FEW_RECORDS:
             _require_process()
-            if left == before:
-                self._native.flush(NOW_S)  # Of many partitions, none may have enough for a request.
-            before = left
-            self._native.poll(_CHECK_S)
+            before, unchanged = left, unchanged + 1 if left == before else 0
+            if unchanged == STUCK_CHECKS:
+                self._native.flush(NOW_S)
+                unchanged = 0
+            self._native.poll(ROOM_CHECK_S)
             self._take_refusals()
 
     def last_offset(self, topic: str, partition: int) -> int:
@@ -492,12 +518,15 @@ class ColumnProducer(BulkProducer):
         offset = self._native.last_offset(topic, partition)
         return super().last_offset(topic, partition) if offset < 0 else offset
 
-    def _most_records(self) -> int:
-        return FEW_RECORDS + _MOST_UNWRITTEN
+    def _is_crowded(self) -> bool:
+        # The thread waits for the client as well, and what is left to it has a limit of its own.
+        if not self._left:
+            return super()._is_crowded()
+        return self._left_texts > FEW_RECORDS
 
     def _unacknowledged(self) -> int:
         with self._turn:
-            left = sum(len(given.records) for given in self._left)
+            left = self._left_records
         return left + super()._unacknowledged() + self._native.queued()
 
     def _poll(self, seconds: float) -> None:
@@ -511,8 +540,10 @@ class ColumnProducer(BulkProducer):
             self._turn.wait_for(lambda: not self._left, seconds)
         self._native.flush(max(0.0, until - time.monotonic()))
         super()._flush_for(seconds)
+        # Counted first: a report that comes meanwhile is looked at.
+        missing = self._unacknowledged()
         self._take_refusals()
-        return self._unacknowledged()
+        return missing
 
     def _wake(self) -> None:
         self._native.flush(0)

@@ -59,8 +59,8 @@ _PRODUCER_LOST = frozenset(
 _BOOTSTRAP = "HOST:PORT"
 # Of emissions of three windows and five statistics, 40 MB.
 FEW_RECORDS = 20_000
-_ROOM_CHECK_S = 0.005
-_STUCK_CHECKS = 10
+ROOM_CHECK_S = 0.005
+STUCK_CHECKS = 10
 # So long a flush must last that the client sees it, and sends.
 NOW_S = 0.001
 
@@ -136,15 +136,16 @@ class BulkProducer:
         await asyncio.sleep(0)
         before, unchanged = 0, 0
         with self._waiting():
-            while (left := self._unacknowledged()) > self._most_records():
+            while self._is_crowded():
+                left = self._unacknowledged()
                 self._poll(0)
                 self._raise_error()
                 # Of many partitions, none may have enough to fill a request.
                 before, unchanged = left, unchanged + 1 if left == before else 0
-                if unchanged == _STUCK_CHECKS:
+                if unchanged == STUCK_CHECKS:
                     self._flush_for(NOW_S)
                     unchanged = 0
-                await asyncio.sleep(_ROOM_CHECK_S)
+                await asyncio.sleep(ROOM_CHECK_S)
 
     def send_now(self) -> None:
         """Have all that is queued sent, also what does not fill a request, as for now nothing
@@ -225,9 +226,9 @@ class BulkProducer:
         """
         return self._offsets[topic, partition]
 
-    def _most_records(self) -> int:
-        """Return how many records may be queued before others wait for room."""
-        return FEW_RECORDS
+    def _is_crowded(self) -> bool:
+        """Return whether so many records are queued that others wait for room."""
+        return self._unacknowledged() > FEW_RECORDS
 
     def _unacknowledged(self) -> int:
         """Return how many records are not acknowledged."""

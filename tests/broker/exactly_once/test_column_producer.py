@@ -205,6 +205,49 @@ def test_a_backlog_is_queued_in_its_order(
     assert producer._unacknowledged() == 0
 
 
+def test_texts_take_more_room_than_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others wait for room while so much of either is left to the thread as 20,000 texts take."""
+    monkeypatch.setattr(column_producer, "_BACKLOG_RECORDS", 0)
+    monkeypatch.setattr(column_producer, "FEW_RECORDS", 100)
+    producer = ColumnProducer("127.0.0.1:9")
+    texts = OutputRecords.of([(b"k", b"v", 9)] * 60)
+    # What comes first may be in the client by then, which takes the next in once it has room.
+    producer.produce_columns("topic", 0, OutputRecords.of([(b"k", b"v", 9)] * 101), ())
+    while producer._left:
+        time.sleep(0.001)
+    asked = []
+    for _ in range(4):
+        numbers = OutputRecords(lambda: (texts.keys, texts.values), texts.ends)
+        producer.produce_columns("topic", 0, numbers, ())
+        asked.append(producer._is_crowded())
+    producer.produce_columns("topic", 0, texts, ())
+    asked.append(producer._is_crowded())
+    assert asked == [False] * 4 + [True]
+    producer.fail(SlidestatError("enough", ""))
+
+
+def test_without_a_thread_records_are_queued_at_once(
+    make_topic: Callable[..., str], bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system gives none."""
+    monkeypatch.setattr(column_producer, "_BACKLOG_RECORDS", 0)
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    topic = make_topic("threads")
+    producer = ColumnProducer(bootstrap_servers)
+
+    async def send() -> None:
+        with monkeypatch.context() as alone:
+            alone.setattr(threading.Thread, "start", refuse)
+            producer.produce_columns(topic, 0, OutputRecords.of([(b"k", b"v", 9)]), ())
+        await producer.flush()
+
+    asyncio.run(send())
+    assert [it[:2] for it in read(bootstrap_servers, topic, 0)] == [(b"k", b"v")]
+
+
 def test_its_threads_end_with_it(bootstrap_servers: str) -> None:
     """A producer that nobody has any more leaves no threads."""
 

@@ -332,6 +332,14 @@ def test_numbers_of_more_than_64_bits_are_no_values(
                 schema.json(value)
 
 
+@pytest.mark.parametrize("number", ["c3a4" * 4 + "c37f", "c3a4" * 5 + "01", "e4bda0" * 3 + "7f"])
+def test_a_number_that_could_be_text_is_no_value_either(number: str) -> None:
+    """Of more than 64 bits, in bytes that are UTF-8."""
+    record = {"type": "record", "name": "E", "fields": [{"name": "a", "type": "long"}]}
+    with pytest.raises(NotReadableError, match="a number of more than 64 bits"):
+        AvroSchema(json.dumps(record)).json(bytes.fromhex(number))
+
+
 def test_a_uuid_is_its_text_in_either_type() -> None:
     """Of 16 bytes, as Avro has it since 1.12, and as a text."""
     text = "00000000-0000-0000-0000-000000000007"

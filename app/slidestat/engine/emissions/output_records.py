@@ -48,7 +48,7 @@ class OutputRecords(Sequence[OutputRecord]):
     they are kept.
     """
 
-    __slots__ = ("_columns", "ends", "said")
+    __slots__ = ("_columns", "are_written", "ends", "said")
 
     def __init__(
         self,
@@ -60,12 +60,16 @@ class OutputRecords(Sequence[OutputRecord]):
         whichever thread that is.
         """
         self._columns = write
+        self.are_written = False
+        """Whether their text is in memory."""
         self.ends, self.said = ends, said
 
     @classmethod
     def written(cls, keys: BinaryColumn, values: BinaryColumn, ends: Integers) -> "OutputRecords":
         """Return the records of these keys and values."""
-        return cls(lambda: (keys, values), ends)
+        records = cls(lambda: (keys, values), ends)
+        records.are_written = True
+        return records
 
     @classmethod
     def of(cls, records: Iterable[OutputRecord]) -> "OutputRecords":
@@ -105,6 +109,7 @@ class OutputRecords(Sequence[OutputRecord]):
         columns = self._columns()
         # What they were written from is kept no longer.
         self._columns = lambda: columns
+        self.are_written = True
         return columns
 
     def __len__(self) -> int:

@@ -51,6 +51,8 @@ _LISTED = pa.schema([("timestamp", pa.int64()), ("key", pa.binary()), ("value", 
 LISTED_DDL = "timestamp bigint, key binary, value binary"
 """The records of files that Spark lists, as columns of Spark."""
 
+# What a file that is still being copied is called.
+_COPIED = "._COPYING_"
 Tasks = Sequence[Sequence[Part]]
 
 
@@ -76,6 +78,8 @@ def _require_all(path: str, urls: Iterable[str]) -> None:
         return
     seen = set(map(_path_of, urls))
     for file in files_below(path):
+        if file.name.endswith(_COPIED):
+            continue
         if Path(os.path.abspath(file)) not in seen:  # noqa: PTH100  # `resolve` follows links.
             raise SlidestatError(
                 f"Spark does not see the file {str(file)!r}: its rows would be left out.",

@@ -14,7 +14,6 @@ left of it.
 Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from decimal import MIN_ETINY, Decimal, DecimalException
 from io import BytesIO
@@ -61,7 +60,6 @@ _PARSED, _NAMES = "__fastavro_parsed", "__named_schemas"
 # What such a number has: nine bytes that say that it goes on. Texts may have them, too, in UTF-8.
 _GOES_ON = bytes(byte >= 0x80 for byte in range(256))
 _NINE = b"\1" * 9
-_RUNS = re.compile(rb"[\x80-\xff]{9,}")
 _MOST_SHIFT = 70
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 # The digits of a power of two: its number of bits times log10(2).
@@ -129,7 +127,7 @@ class AvroSchema:
         try:
             whole: Any = schemaless_reader(file, self._reading, None)
             read = whole[_VALUE]
-            if _NINE in value.translate(_GOES_ON) and any(map(_is_long, _RUNS.findall(value))):
+            if _NINE in value.translate(_GOES_ON):  # Or of a long text in other letters.
                 self._end_of(self._schema, value, start)
             rest = len(value) - file.tell()
             if rest:
@@ -312,15 +310,6 @@ def _with_meanings_aside(
     if fault is not None:
         ignored[field_text(path) if path else "the value"] = fault
     return found
-
-
-def _is_long(run: bytes) -> bool:
-    """Return whether a run goes on for nine bytes behind the text that it may begin with."""
-    try:
-        run.decode()
-    except UnicodeDecodeError as error:
-        return len(run) - error.start >= len(_NINE)
-    return False
 
 
 def _number_at(value: bytes, at: int) -> tuple[int, int]:
