@@ -21,7 +21,6 @@ APART = {
     ("emit", "spark/audit/declaration.py"),
     ("tolerance", "spark/audit/declaration.py"),
     ("tombstones", "spark/audit/declaration.py"),
-    ("group", "synopses/core/envelope.py"),
     ("limit", "declare/statistics/top.py"),
     ("limit", "cli/operations.py"),
     *(
