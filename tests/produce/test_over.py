@@ -491,15 +491,6 @@ def test_what_cannot_be_is_told(call: Callable[[pa.Table], object], message: str
     assert str(told.value).encode()  # As a terminal needs it.
 
 
-def test_a_column_comes_before_a_field_of_its_name() -> None:
-    """A column `in.key` beside a column `in`, of objects with a field `key`."""
-    objects = pa.array([{"key": "b"}, {"key": "b"}])
-    table = one_key(pa.array([NOON, NOON])).append_column("in", objects)
-    table = table.append_column("in.key", pa.array(["a", "a"]))
-    figures = over(table, [Count()], key="in.key")
-    assert {*figures["key"].to_pylist()} == {"a"}
-
-
 def test_a_column_with_a_slip_is_told() -> None:
     """With the one that may be meant."""
     frame = pd.DataFrame({"path": ["a"], "at": [1]})

@@ -554,16 +554,12 @@ def _fields(lines: list[bytes]) -> list[str]:
     return []
 
 
-def _names_in(fields: Collection[pa.Field], above: str = "") -> Iterator[str]:
-    """Yield the names of fields, and the paths of those in objects, where no field has that name:
-    it is the one that is read.
-    """
-    own = {above + one.name for one in fields}
+def _names_in(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Yield the names of fields, and the paths of those in objects."""
     for one in fields:
         yield above + one.name
         if pa.types.is_struct(one.type):
-            inside = _names_in(one.type, f"{above}{one.name}.")
-            yield from (name for name in inside if name not in own)
+            yield from _names_in(one.type, f"{above}{one.name}.")
 
 
 def _path_to(fields: Iterable[pa.Field], name: str) -> tuple[str, ...] | None:
