@@ -24,8 +24,8 @@ from slidestat.kafka.producer import (
     NOW_S,
     ROOM_CHECK_S,
     SETTINGS,
-    STUCK_CHECKS,
     BulkProducer,
+    Watched,
     not_sent,
 )
 from slidestat.kafka.settings import broker_security, client_config
@@ -501,13 +501,11 @@ class ColumnProducer(BulkProducer):
 
     def _wait_for_requests(self) -> None:
         """Wait until few records are in the client."""
-        before, unchanged = 0, 0
+        queued = Watched()
         while self._error is None and (left := self._native.queued()) > FEW_RECORDS:
             _require_process()
-            before, unchanged = left, unchanged + 1 if left == before else 0
-            if unchanged == STUCK_CHECKS:
+            if queued.is_stuck(left):
                 self._native.flush(NOW_S)
-                unchanged = 0
             self._native.poll(ROOM_CHECK_S)
             self._take_refusals()
 

@@ -60,9 +60,27 @@ _BOOTSTRAP = "HOST:PORT"
 # Of emissions of three windows and five statistics, 40 MB.
 FEW_RECORDS = 20_000
 ROOM_CHECK_S = 0.005
-STUCK_CHECKS = 10
+_STUCK_CHECKS = 10
 # So long a flush must last that the client sees it, and sends.
 NOW_S = 0.001
+
+
+class Watched:
+    """A number of queued records that is looked at again and again."""
+
+    def __init__(self) -> None:
+        self._before, self._unchanged = 0, 0
+
+    def is_stuck(self, left: int) -> bool:
+        """Return whether it is the same for so long that it is to be flushed: of many partitions,
+        none may have enough to fill a request.
+        """
+        self._unchanged = self._unchanged + 1 if left == self._before else 0
+        self._before = left
+        if self._unchanged < _STUCK_CHECKS:
+            return False
+        self._unchanged = 0
+        return True
 
 
 class BulkProducer:
@@ -134,17 +152,14 @@ class BulkProducer:
         Raises SlidestatError if the broker refused one.
         """
         await asyncio.sleep(0)
-        before, unchanged = 0, 0
+        queued = Watched()
         with self._waiting():
             while self._is_crowded():
                 left = self._unacknowledged()
                 self._poll(0)
                 self._raise_error()
-                # Of many partitions, none may have enough to fill a request.
-                before, unchanged = left, unchanged + 1 if left == before else 0
-                if unchanged == STUCK_CHECKS:
+                if queued.is_stuck(left):
                     self._flush_for(NOW_S)
-                    unchanged = 0
                 await asyncio.sleep(ROOM_CHECK_S)
 
     def send_now(self) -> None:

@@ -220,7 +220,8 @@ def test_texts_take_more_room_than_numbers(monkeypatch: pytest.MonkeyPatch) -> N
         numbers = OutputRecords(lambda: (texts.keys, texts.values), texts.ends)
         producer.produce_columns("topic", 0, numbers, ())
         asked.append(producer._is_crowded())
-    producer.produce_columns("topic", 0, texts, ())
+    joined = OutputRecords.joined([texts, texts[:0]])
+    producer.produce_columns("topic", 0, joined.at(joined.ends + 1), ())
     asked.append(producer._is_crowded())
     assert asked == [False] * 4 + [True]
     producer.fail(SlidestatError("enough", ""))

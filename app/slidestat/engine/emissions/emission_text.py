@@ -28,7 +28,7 @@ from slidestat.engine.emissions.number_texts import (
     write_odd,
     write_whole,
 )
-from slidestat.engine.emissions.output_records import KeysAndValues, OutputRecords
+from slidestat.engine.emissions.output_records import EmittedNumbers, KeysAndValues, OutputRecords
 from slidestat.kernels.compile import borrowing_kernel, unlocked_kernel
 from slidestat.schemas.emission import Emission, emission_key
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
@@ -74,18 +74,11 @@ class EmissionText:
         are the keys, `groups` int64[n] the place of each emission's there; `numbers` float64[n,
         figures, 3] are estimates, lowers and uppers, NaN for missing ones.
         """
-        return OutputRecords(
-            partial(self._text, names, groups, ends, numbers, source_offsets), ends
-        )
+        said = EmittedNumbers(self.model, names, groups, ends, numbers, source_offsets)
+        return OutputRecords(partial(self._text, said), ends)
 
-    def _text(
-        self,
-        names: Sequence[str],
-        groups: Integers,
-        ends: Integers,
-        numbers: Floats,
-        source_offsets: Integers,
-    ) -> KeysAndValues:
+    def _text(self, said: EmittedNumbers) -> KeysAndValues:
+        _, names, groups, ends, numbers, source_offsets = said
         count = len(groups)
         encoded = list(map(_encode, names))
         name_ends = np.cumsum([0, *map(len, encoded)])

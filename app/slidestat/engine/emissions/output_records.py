@@ -55,21 +55,21 @@ class OutputRecords(Sequence[OutputRecord]):
         write: Callable[[], KeysAndValues],
         ends: Integers,
         said: Sequence[EmittedNumbers] = (),
+        *,
+        are_written: bool = False,
     ) -> None:
         """Create the records; `write` is called for their text when it is first asked for, in
         whichever thread that is.
         """
         self._columns = write
-        self.are_written = False
+        self.are_written = are_written
         """Whether their text is in memory."""
         self.ends, self.said = ends, said
 
     @classmethod
     def written(cls, keys: BinaryColumn, values: BinaryColumn, ends: Integers) -> "OutputRecords":
         """Return the records of these keys and values."""
-        records = cls(lambda: (keys, values), ends)
-        records.are_written = True
-        return records
+        return cls(lambda: (keys, values), ends, are_written=True)
 
     @classmethod
     def of(cls, records: Iterable[OutputRecord]) -> "OutputRecords":
@@ -93,6 +93,7 @@ class OutputRecords(Sequence[OutputRecord]):
             ),
             np.concatenate([np.empty(0, np.int64), *(part.ends for part in parts)]),
             [said for part in parts for said in part.said],
+            are_written=all(part.are_written for part in parts),
         )
 
     @property
@@ -136,7 +137,7 @@ class OutputRecords(Sequence[OutputRecord]):
 
     def at(self, times: Integers) -> "OutputRecords":
         """Return the same records with other timestamps, int64[n]."""
-        return OutputRecords(self._written, times)
+        return OutputRecords(self._written, times, are_written=self.are_written)
 
 
 NO_RECORDS = OutputRecords.of(())
