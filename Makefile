@@ -93,12 +93,13 @@ format: setup ## correct the formatting, and what lint can correct
 # brokers and workers more than they compute, and have limits of time: they go first wherever both
 # want a core. Each process has a broker of its own, and a file's tests run in one of them, as do
 # all of Spark's session (the long ones of two), in this order: the longest first, so that none is
-# left for the end.
+# left for the end. Where a process dies, all end: pytest-xdist, which would start another, can wait
+# for ever for tests that it gave to the first.
 LAWS := $(addprefix tests/,engine referee live audit synopses kernels testing golden declare)
 LONGEST := $(addprefix tests/,docs spark chaos demo broker security local admin cli web)
 OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/model tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) \
 	$(wildcard tests/test_*.py)
-PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 LOGS := .pytest_cache
 # THIRD=0, 1 or 2 runs a third of the laws, and of the longest tests.
 OF_A_THIRD := $(if $(THIRD),-p tests.thirds --third $(THIRD))

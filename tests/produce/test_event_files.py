@@ -526,6 +526,25 @@ def test_parquet_files_that_were_joined_are_no_file(tmp_path: Path, rows: tuple[
         read(tmp_path / "a.parquet")
 
 
+def test_a_damaged_footer_is_read_or_refused() -> None:
+    """With any of its bytes changed, also those of columns that are not wanted, whose names and
+    sizes pyarrow does not look at in all places.
+    """
+    sink = BytesIO()
+    columns = {"key": ["a", None], "time": [1, 2], "value": [1.5, None], "l": [[1, 2], None]}
+    pq.write_table(pa.table(columns), sink, write_page_index=True)
+    whole, refused = sink.getvalue(), 0
+    length = int.from_bytes(whole[-8:-4], "little")
+    for at in range(len(whole) - 8 - length, len(whole) - 8):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << at % 8
+        try:
+            list(Reader(EventFile("a", Format.PARQUET, None, len(whole), damaged)).batches(["key"]))
+        except SlidestatError:
+            refused += 1
+    assert refused > length // 2
+
+
 def test_names_that_look_the_same_are_told_apart(tmp_path: Path) -> None:
     """As macOS and other systems write one letter: by its parts."""
     (tmp_path / "a.csv").write_text("stra\u00dfe,cafe\u0301\n1,2\n")
@@ -609,12 +628,13 @@ def test_a_csv_file_that_is_left_is_held_by_no_thread(
     assert next(rows).numbers
     rows.close()  # type: ignore[attr-defined]  # a generator
     assert [one() for one in held] == [None, None]
-    held.clear()
-    path.write_text("\n\n")
-    with pytest.raises(SlidestatError, match="has no events") as told:
-        readers.Reader(event_file(path)).columns()
-    assert told.tb is not None  # It has the frames that opened the file.
-    assert [one() for one in held] == [None]
+    for content, why in (("\n\n", "has no events"), ('key\na"b\n"c\n', "is never closed")):
+        held.clear()
+        path.write_text(content)
+        with pytest.raises(SlidestatError, match=why) as told:
+            readers.Reader(event_file(path)).columns()
+        assert told.tb is not None  # It has the frames that opened the file, and that read it.
+        assert [one() for one in held] == [None]
 
 
 @pytest.mark.parametrize(

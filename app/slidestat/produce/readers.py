@@ -9,7 +9,7 @@ import re
 import shlex
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count, filterfalse, islice
 from pathlib import Path
@@ -426,7 +426,9 @@ class LentStream(io.RawIOBase):
         return True
 
     def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
-        data = self._stream.read(len(into))
+        stream = self._stream
+        del self  # an error from here has this frame, and would keep what is waited for
+        data = stream.read(len(into))
         into[: len(data)] = data
         return len(data)
 
@@ -713,7 +715,9 @@ def _require_one_parquet(file: EventFile, metadata: pa.parquet.FileMetaData) -> 
     one file are indexes of its pages.
     """
     end = 0
-    for group in map(metadata.row_group, range(metadata.num_row_groups)[-1:]):
+    for number in range(metadata.num_row_groups)[-1:]:
+        _require_chunks(file, metadata, number)
+        group = metadata.row_group(number)
         for chunk in map(group.column, range(group.num_columns)):
             data = chunk.data_page_offset
             begin = min(data, chunk.dictionary_page_offset or data)
@@ -733,6 +737,42 @@ def _require_one_parquet(file: EventFile, metadata: pa.parquet.FileMetaData) -> 
             " found.",
             "Give the files that it was made of.",
         )
+
+
+def _require_chunks(file: EventFile, metadata: pa.parquet.FileMetaData, group: int) -> None:
+    """Raise ArrowException or OSError where the footer has a chunk of a row group wrong. It has to
+    be asked by a reader of rows: elsewhere pyarrow (26.0) lets that error end the process.
+    """
+    reader = pa.parquet.ParquetFile(_NoData(file.size), metadata=metadata, buffer_size=1)
+    with suppress(_DataWantedError):
+        next(reader.iter_batches(1, row_groups=[group], use_threads=False), None)
+
+
+class _DataWantedError(Exception):
+    pass
+
+
+class _NoData(io.RawIOBase):
+    """A file of a size whose footer is known already, and whose data is not to be read."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._at = size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_CUR: self._at, io.SEEK_END: self._size}.get(whence, 0)
+        return self._at
+
+    def read(self, _size: int = -1) -> bytes:
+        raise _DataWantedError
 
 
 def no_events(file: EventFile) -> SlidestatError:
@@ -796,7 +836,7 @@ def _naming_damage(file: EventFile) -> Iterator[None]:
             f"{file.name} cannot be read: permission denied.",
             "Ask its owner for permission to read it.",
         ) from error
-    except (pa.ArrowException, OSError, EOFError, lzma.LZMAError) as error:
+    except (pa.ArrowException, OSError, EOFError, UnicodeError, lzma.LZMAError) as error:
         reason = (
             str(error).partition("\n")[0].rstrip(".").replace(_MARK.format(_separator(file)), "")
         )
