@@ -7,7 +7,7 @@ its events are cut at its questions; all synopses of a topology take the same on
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,13 @@ TIME_MIN = -(1 << 61)
 TIME_MAX = (1 << 61) - 1
 """The latest event time."""
 
+Row = TypeVar("Row", Integers, Floats)
+
 _STARTS, _QUERY_STARTS = -1, -2  # errors of columns alone
+_WHOLE = 1 << 53
+"""Doubles hold all whole numbers up to it, of either sign."""
+_DOUBLE = 8
+"""The bytes of a double, and of a whole number that it may not hold."""
 
 NO_QUERIES: Integers = np.empty(0, np.int64)
 
@@ -63,6 +69,7 @@ class Batch:
     kept. It raises SynopsisError, and changes nothing, for bytes that are not a state made with its
     parameters, and for times or queries before a state's time; its docstring names what else.
 
+    Arrays that kernels can take as they are, are not copied: leave them alone while it is in use.
     Raises SynopsisError for columns that do not fit each other, and for times or queries of a group
     that go back. Cost: O(events + queries).
     """
@@ -141,7 +148,7 @@ class Batch:
 
     def doubles(self) -> Floats:
         """Return the values as float64, one a time, or raise SynopsisError."""
-        array = np.ascontiguousarray(self.values, np.float64)
+        array = reals("values", self.values)
         self.require("a value", array.shape)
         return array
 
@@ -207,39 +214,104 @@ class BatchResult(Answers):
         return Estimate(*(float(figure[0, 0]) for figure in self.figures))
 
 
+def row_of(name: str, numbers: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return an array, or raise SynopsisError for rows of different lengths, and for masked ones:
+    without the mask, what is below it would count.
+    """
+    if isinstance(numbers, np.ma.MaskedArray) and np.ma.is_masked(numbers):
+        raise SynopsisError(f"{name} must not be masked: leave these events out")
+    try:
+        return np.asarray(numbers)
+    except ValueError:
+        raise SynopsisError(f"{name} must be one row of numbers") from None
+
+
+def is_uint64(array: npt.NDArray[Any]) -> bool:
+    """Return whether these are whole numbers without a sign that int64 may not hold."""
+    return array.dtype.kind == "u" and array.dtype.itemsize == 8
+
+
+def reals(name: str, numbers: npt.ArrayLike) -> Floats:
+    """Return a contiguous float64 array, or raise SynopsisError for what is no number, and for one
+    from 2^53 on that no double is equal to: bounds would be those of another.
+    """
+    array = row_of(name, numbers)
+    kind, size = array.dtype.kind, array.dtype.itemsize
+    if kind == "O" or (kind == "f" and size > _DOUBLE):
+        found = [real(name, number) for number in array.flat]
+        array = np.array(found, np.float64).reshape(array.shape)
+    elif kind in "iu" and size == _DOUBLE:
+        for number in array[(array > _WHOLE) | (array < -_WHOLE)].tolist():
+            real(name, number)
+    elif kind not in "biuf" and array.size > 0:
+        raise SynopsisError(f"{name} must be numbers, not {array.dtype}")
+    return _as_kernels_take(np.ascontiguousarray(array, np.float64))
+
+
+def _as_kernels_take(array: Row) -> Row:
+    """Return the array, or a copy of one that is read-only or not aligned, as those of Arrow are,
+    or those read from a buffer: this process would compile each kernel once more for such.
+    """
+    return array if array.flags.carray else array.copy()
+
+
+def real(name: str, number: Any) -> float:
+    """Return the double nearest to a number, or raise SynopsisError as `reals`."""
+    try:
+        taken = np.nan if isinstance(number, str | bytes) else float(number)
+    except (TypeError, ValueError, OverflowError):
+        taken = np.nan
+    if np.isnan(taken) and not isinstance(number, float):
+        raise SynopsisError(f"{name} must be numbers that a double can hold, not {number!r}")
+    if abs(taken) >= _WHOLE and taken != number:
+        raise SynopsisError(
+            f"{name} must be numbers that a double can hold, not {number}: give {taken!r}, the"
+            " nearest one, if that will do"
+        )
+    return taken
+
+
 def integers(name: str, numbers: npt.ArrayLike) -> Integers:
     """Return a contiguous int64 array, or raise SynopsisError for what is not whole numbers."""
-    array = np.asarray(numbers)
+    array = row_of(name, numbers)
     if array.size == 0:
         return np.empty(0, np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.dtype == np.uint64:
+    if array.ndim != 1 or array.dtype.kind not in "iu" or is_uint64(array):
         rows = "" if array.ndim == 1 else f" of the shape {array.shape}"
         raise SynopsisError(
             f"{name} must be one row of 64-bit whole numbers, not {array.dtype}{rows}"
         )
-    return np.ascontiguousarray(array, np.int64)
+    return _as_kernels_take(np.ascontiguousarray(array, np.int64))
 
 
 def _spans(spans: npt.ArrayLike) -> Integers:
     """Return the windows asked for, or raise SynopsisError: of any synopsis some are too long."""
-    array = np.asarray(spans)
-    if array.dtype == np.uint64 or (
+    array = row_of("spans", spans)
+    if is_uint64(array) and bool((array <= TIME_MAX).all()):
+        array = array.astype(np.int64)
+    if is_uint64(array) or (
         array.dtype == object and all(isinstance(n, int) for n in array.ravel().tolist())
     ):
         raise SynopsisError("a window asked for must be from 1 to the span kept")
     return integers("spans", array)
 
 
-def require_windows(spans: npt.ArrayLike, most: int) -> None:
+def require_windows(spans: Integers, most: int) -> None:
     """Raise SynopsisError unless each window asked for is from 1 to `most`."""
-    if not all(1 <= n <= most for n in np.asarray(spans).tolist()):
+    if not all(1 <= n <= most for n in spans.tolist()):
         raise SynopsisError(f"a window asked for must be from 1 to {most}, the span kept")
 
 
 def windows(spans: npt.ArrayLike, most: int) -> Integers:
     """Return the windows asked for, int64[K], or raise SynopsisError: each is from 1 to `most`."""
-    require_windows(np.atleast_1d(spans), most)
-    return integers("spans", spans)
+    asked = _spans(spans)
+    require_windows(asked, most)
+    return asked
+
+
+def window_length(n: int, most: int) -> int:
+    """Return the window asked for as Python's int, or raise SynopsisError as `windows`."""
+    return int(windows([n], most)[0])
 
 
 def _targets(advances: npt.ArrayLike | None, groups: int) -> Integers:
@@ -356,7 +428,7 @@ def parts_of(quantiles: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Return quantiles from 0 to 1 in millionths; raises SynopsisError for any other number, and
     for one of more than six decimals: bounds of the nearest one that has fewer are not its own.
     """
-    array = np.atleast_1d(np.asarray(quantiles, np.float64))
+    array = np.atleast_1d(reals("quantiles", quantiles))
     if array.ndim != 1 or not np.all((array >= 0) & (array <= 1)):
         raise SynopsisError(f"a quantile must be a number from 0 to 1, not {quantiles!r}")
     parts = np.ascontiguousarray(np.rint(array * PARTS), np.int64)

@@ -14,11 +14,25 @@ START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
 """The first bytes of each synopsis; its kind is the next one."""
 
 
+def stored(data: bytes) -> bytes:
+    """Return what is stored, bytes or another buffer, as bytes; SynopsisError for anything else.
+
+    Cost: O(len(data)), of bytes O(1).
+    """
+    if isinstance(data, bytes):
+        return data
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        raise SynopsisError(f"a stored synopsis is bytes, not {type(data).__name__}") from None
+
+
 def kind_of(data: bytes) -> int:
     """Return the kind of a synopsis by its first bytes; SynopsisError for other bytes.
 
     The rest is not looked at. Cost: O(1).
     """
+    data = stored(data)
     if len(data) >= wire.BODY and data[:2] == START[:2] and data[2] > wire.VERSION:
         raise refused(error_codes.NEWER_VERSION, data[2])
     if len(data) < wire.BODY or data[:3] != START:
@@ -31,7 +45,7 @@ def body_of(data: bytes, kind: int) -> bytes:
 
     Cost: O(len(data)).
     """
-    array = np.frombuffer(bytearray(data), np.uint8)
+    array = np.frombuffer(bytearray(stored(data)), np.uint8)
     error_code, number, at = open_body(array, 0, len(array), kind, kind)
     if error_code != error_codes.OK:
         raise refused(error_code, number, kind)

@@ -1,7 +1,7 @@
 """Parameters of an exponential histogram, checked once, and what follows from them."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 
 from slidestat.synopses.core.errors import SynopsisError
 
@@ -28,10 +28,21 @@ def check_whole(name: str, number: object, least: int, most: int) -> None:
         )
 
 
+def is_from(least: float, most: float, number: object) -> bool:
+    """Return whether `number` is a double or a fraction of whole numbers, from `least` to `most`.
+
+    With shorter numbers of NumPy, what follows from parameters would be computed shorter, too.
+    """
+    is_taken = isinstance(number, float | Rational) and not isinstance(number, bool)
+    return is_taken and bool(least <= number <= most)  # type: ignore[operator]
+
+
 def check_number(name: str, number: float, least: float, most: float) -> None:
     """Raise SynopsisError unless `number` is from `least` to `most`."""
-    if not isinstance(number, Real) or not (least <= number <= most):
-        raise SynopsisError(f"{name} must be from {least} to {most}, not {number!r}")
+    if not is_from(least, most, number):
+        of_others = isinstance(number, Real) and not isinstance(number, float | Rational)
+        whose = ", as Python's float" if of_others else ""
+        raise SynopsisError(f"{name} must be from {least} to {most}{whose}, not {number!r}")
 
 
 def check(epsilon: float, span: int) -> None:

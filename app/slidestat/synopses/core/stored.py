@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from operator import index
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -9,7 +10,16 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, Batch, integers, questions
+from slidestat.synopses.core.batch import (
+    NO_QUERIES,
+    TIME_MIN,
+    Batch,
+    integers,
+    questions,
+    reals,
+    row_of,
+)
+from slidestat.synopses.core.envelope import stored
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 
@@ -17,10 +27,16 @@ P = TypeVar("P")
 
 
 def time_in_range(number: int) -> int:
-    """Return `number`, or raise SynopsisError if it is no time that a synopsis can have."""
-    if not (TIME_MIN <= number <= -TIME_MIN):
-        raise SynopsisError(f"{number} is out of range: times are from -2^61 to 2^61 - 1")
-    return number
+    """Return `number` as Python's int, or raise SynopsisError if it is no time that a synopsis can
+    have.
+    """
+    try:
+        time = index(number)
+    except TypeError:
+        raise SynopsisError(f"a time must be a whole number, not {number!r}") from None
+    if not (TIME_MIN <= time <= -TIME_MIN):
+        raise SynopsisError(f"{time} is out of range: times are from -2^61 to 2^61 - 1")
+    return time
 
 
 def moving(times: Integers, values: Any, to: Integers | None) -> Batch:
@@ -62,7 +78,7 @@ class Stored(ABC, Generic[P]):
         The parameters' error is then the promised one, which may be below the one once asked for.
         Cost: O(len(data)), and what `check` costs where reading does not check all.
         """
-        data = bytes(data)
+        data = stored(data)
         parameters, now = cls._opened(data)
         read = cls(parameters, data, now)
         if cls.is_checked_when_read:
@@ -90,9 +106,9 @@ class Stored(ABC, Generic[P]):
 
     def advance(self, now: int) -> None:
         """Move on to `now` without events, dropping what expires; SynopsisError if it goes back."""
-        to = np.array([time_in_range(now)], np.int64)
-        self._move(NO_QUERIES, self._no_values(), to)
-        self._now = now
+        time = time_in_range(now)
+        self._move(NO_QUERIES, self._no_values(), np.array([time], np.int64))
+        self._now = time
 
     @abstractmethod
     def check(self) -> None:
@@ -100,7 +116,7 @@ class Stored(ABC, Generic[P]):
 
     def _insert(self, times: npt.ArrayLike, values: Any) -> None:
         """Take in events, with what `_moved` takes for their values; all of them or none."""
-        column = integers("times", np.atleast_1d(times))
+        column = integers("times", np.atleast_1d(row_of("times", times)))
         self._move(column, values, None)
         if len(column) > 0:
             self._now = max(self._now, int(column[-1]) + 1)
@@ -172,7 +188,7 @@ class StoredSynopsis(Stored[P]):
 
         Raises SynopsisError, and takes in nothing, if a time goes back or a value cannot be taken.
         """
-        self._insert(times, np.atleast_1d(np.asarray(values, np.float64)))
+        self._insert(times, np.atleast_1d(reals("values", values)))
 
     def _no_values(self) -> Floats:
         return NO_VALUES
@@ -188,7 +204,7 @@ class StoredItems(Stored[P]):
         makes of strings. Raises SynopsisError, and takes in nothing, if a time goes back or the
         batch of this family refuses the items.
         """
-        self._insert(times, np.atleast_1d(items))
+        self._insert(times, np.atleast_1d(row_of("items", items)))
 
     def _no_values(self) -> Integers:
         return NO_QUERIES

@@ -9,7 +9,14 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import Batch, BatchResult, integers, split
+from slidestat.synopses.core.batch import (
+    Batch,
+    BatchResult,
+    integers,
+    is_uint64,
+    row_of,
+    split,
+)
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import moving
@@ -29,9 +36,9 @@ def head_of(parameters: DistinctParameters) -> tuple[Integers, Integers]:
 
 def item_column(items: npt.ArrayLike, length: int) -> Integers:
     """Return items, int64 or uint64, as int64 of the same bits, or raise SynopsisError."""
-    column = np.asarray(items)
-    if column.dtype == np.uint64:
-        column = column.view(np.int64)
+    column = row_of("items", items)
+    if is_uint64(column):
+        column = column.astype(np.uint64, copy=False).view(np.int64)
     column = integers("items", column)
     if column.shape != (length,):
         raise SynopsisError(f"an item is needed for each time: {length}, not {len(column)}")

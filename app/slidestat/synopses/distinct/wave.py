@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, windows
+from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, row_of, window_length
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import StoredItems, moving
@@ -152,8 +152,8 @@ class DistinctWave(StoredItems[DistinctParameters]):
 
     def _window(self, n: int, now: int | None) -> codec.Kept:
         at = self._at(now)
-        windows([n], self._parameters.span)
-        return _read(self._data)[2].since(at - n)
+        start = at - window_length(n, self._parameters.span)
+        return _read(self._data)[2].since(start)
 
     def _level(self, kept: codec.Kept, instance: int) -> int:
         reached = np.bincount(kept.levels[:, instance], minlength=64).astype(np.int64)
@@ -208,7 +208,7 @@ def insert_bits(party: DistinctWave, bits: npt.ArrayLike) -> None:
 
     Raises SynopsisError, and takes in nothing, for anything but zeros and ones.
     """
-    column = np.atleast_1d(np.asarray(bits))
+    column = np.atleast_1d(row_of("bits", bits))
     if column.ndim != 1 or not np.isin(column, (0, 1)).all():
         raise SynopsisError("bits must be one row of zeros and ones")
     position = 0 if party.now == TIME_MIN else party.now

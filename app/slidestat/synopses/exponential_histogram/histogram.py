@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import Batch, BatchResult, split
+from slidestat.synopses.core.batch import Batch, BatchResult, reals, split
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
@@ -87,7 +87,7 @@ class ExponentialHistogram(Estimating[Parameters]):
         finite or more than 2^53 units. Cost: O(events + buckets).
         """
         if values is not None:
-            values = np.atleast_1d(np.asarray(values, np.float64))
+            values = np.atleast_1d(reals("values", values))
         self._insert(times, values)
 
     def buckets(self) -> list[tuple[int, int]]:

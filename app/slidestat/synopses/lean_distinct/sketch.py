@@ -23,7 +23,7 @@ import numpy.typing as npt
 from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, windows
+from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, window_length
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
@@ -197,8 +197,8 @@ class LeanDistinct(StoredItems[LeanDistinctParameters], Estimating[LeanDistinctP
         It answers as this one does of that window. `n` and `now` as in `query`. Cost: O(bytes).
         """
         at = self._at(now)
-        windows([n], self._parameters.span)
-        return window_of(self._parameters, self._data, at - n)
+        start = at - window_length(n, self._parameters.span)
+        return window_of(self._parameters, self._data, start)
 
     def check(self) -> None:
         """Raise SynopsisError unless the state is what its items and bits are written as."""
@@ -213,6 +213,7 @@ def merge_lean_distinct(states: Sequence[bytes]) -> bytes:
     of time would have. Raises SynopsisError for no states, for states of different parameters, and
     for bytes that are none. Cost: O(bytes).
     """
+    states = [*states]
     return united(common([_read(state)[0] for state in states]), states)
 
 

@@ -28,10 +28,11 @@ from slidestat.synopses.core.batch import (
     follows,
     integers,
     require_states,
+    row_of,
 )
 from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole, is_from
 from slidestat.synopses.core.stored import Estimating
 from slidestat.synopses.norm import composition, stable
 from slidestat.synopses.norm.composition import MAX_WEIGHT, Buckets, Function
@@ -67,7 +68,7 @@ class LpNormParameters:
             ("epsilon", self.epsilon, 0.05, 0.9),
             ("delta", self.delta, 1e-6, 0.5),
         ):
-            if not (least <= share <= most) or round(share * _PARTS) / _PARTS != share:
+            if not is_from(least, most, share) or round(share * _PARTS) / _PARTS != share:
                 raise SynopsisError(
                     f"{name} must be from {least} to {most}, in whole millionths, not {share!r}"
                 )
@@ -319,8 +320,9 @@ class LpNorm(Estimating[LpNormParameters]):
         """Take in events: `times` not falling, from `now` - 1 on, an item (int64) for each, and a
         weight from 1 on, or 1 each. Raises SynopsisError, and takes in nothing, as the batch does.
         """
-        taken = None if weights is None else np.atleast_1d(weights)
-        self._insert(times, (integers("items", np.atleast_1d(items)), taken))
+        taken = None if weights is None else np.atleast_1d(row_of("weights", weights))
+        column = integers("items", np.atleast_1d(row_of("items", items)))
+        self._insert(times, (column, taken))
 
     def buckets(self) -> list[tuple[int, int, int]]:
         """Return the live buckets, oldest to newest: weight, times of the oldest and the newest."""

@@ -34,7 +34,7 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import run_blocks
 from slidestat.synopses.blocks.summary import BlockSummary, for_one_window
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import Batch, parts_of
+from slidestat.synopses.core.batch import Batch, parts_of, reals
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import StoredSynopsis
 
@@ -57,7 +57,7 @@ class QuantileBatch:
 
 def keys_of(values: npt.ArrayLike) -> Integers:
     """Return finite values as whole numbers of the same order, or raise SynopsisError."""
-    array = np.asarray(values, np.float64)
+    array = reals("values", values)
     if array.size == 0:
         array = array.reshape(0)
     if array.ndim != 1:

@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, require_windows, split
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, row_of, split, window_length
 from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole, is_from
 from slidestat.synopses.core.stored import StoredSynopsis, moving
 from slidestat.synopses.sampling import kernel
 
@@ -75,8 +75,10 @@ class Sample:
         without replacement. NaN for an empty window. Raises SynopsisError for marks of another
         number, or a delta not between 0 and 1.
         """
-        marks = np.asarray(marked, np.bool_)
-        if marks.shape != self.times.shape or not (0 < delta < 1):
+        marks = row_of("marks", marked)
+        if marks.size > 0 and not (marks.dtype.kind in "biu" and np.isin(marks, (0, 1)).all()):
+            raise SynopsisError("marks must be True or False, or 1 or 0")
+        if marks.shape != self.times.shape or not is_from(0, 1, delta) or delta in (0, 1):
             raise SynopsisError(f"{len(self.times)} marks and a delta between 0 and 1 are needed")
         if len(marks) == 0:
             return Estimate(float("nan"), float("nan"), float("nan"))
@@ -126,9 +128,9 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
         Cost: O(bytes), and what the header says of a query.
         """
         at = self._at(now)
-        require_windows([n], self._parameters.span)
+        start = at - window_length(n, self._parameters.span)
         head, _, kept = _read(self._data)
-        columns = kept[:, kernel.chosen(head, kept, at - n)]
+        columns = kept[:, kernel.chosen(head, kept, start)]
         whole = not self._parameters.replacement and columns.shape[1] < self._parameters.size
         return Sample(
             columns[kernel.INDEX],

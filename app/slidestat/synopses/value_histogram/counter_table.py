@@ -36,7 +36,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import Batch
+from slidestat.synopses.core.batch import Batch, integers
 from slidestat.synopses.core.envelope import Body, body_of, varint
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
@@ -186,6 +186,7 @@ class HashedCountParameters:
 
     def counters(self, items: Integers) -> Integers:
         """Return the number of each item's counter of each row, int64[rows, items]."""
+        items = integers("items", items)
         halves = items.view(np.uint64)
         low, high = halves & np.uint64(_MASK), halves >> _HALF
         found = np.empty((self.rows, len(items)), np.int64)

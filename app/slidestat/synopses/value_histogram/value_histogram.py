@@ -20,7 +20,7 @@ import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import Batch, BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult, real
 from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -48,8 +48,8 @@ _DOUBLES = 255
 def checked_edges(edges: Sequence[float]) -> tuple[float, ...]:
     """Return `edges` as rising finite doubles, 1 to 1,000 of them; SynopsisError otherwise."""
     try:
-        numbers = tuple(float(edge) + 0.0 for edge in edges)  # -0.0 is 0.0
-    except (TypeError, ValueError, OverflowError):
+        numbers = tuple(real("edges", edge) + 0.0 for edge in edges)  # -0.0 is 0.0
+    except TypeError:
         raise SynopsisError(f"edges must be numbers, not {edges!r}") from None
     if not (1 <= len(numbers) <= MAX_EDGES):
         raise SynopsisError(f"there must be 1 to {MAX_EDGES} edges, not {len(numbers)}")

@@ -13,7 +13,15 @@ import numpy.typing as npt
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, split
+from slidestat.synopses.core.batch import (
+    TIME_MIN,
+    Batch,
+    Columns,
+    follows,
+    parts_of,
+    reals,
+    split,
+)
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_columns, with_room
 from slidestat.synopses.core.parameters import PARTS
@@ -379,7 +387,7 @@ def cuts_of(values: npt.ArrayLike, mapping: Mapping) -> Integers:
     """Return the two bins at which each of `values` cuts, int64[2, values]: items in bins below the
     first are at most the value, those in bins from the second on are more. SynopsisError for NaN.
     """
-    array = np.atleast_1d(np.asarray(values, np.float64))
+    array = np.atleast_1d(reals("values", values))
     if array.ndim != 1 or np.isnan(array).any():
         raise SynopsisError(f"a rank is asked for of a number, not {values!r}")
     beyond = most_bins(len(mapping.edges) - 1) + 1

@@ -17,7 +17,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.batch import Batch, BatchResult
+from slidestat.synopses.core.batch import Batch, BatchResult, row_of
 from slidestat.synopses.core.envelope import body_of, damaged, sealed
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -90,7 +90,7 @@ class ApproximateCount(Stored[ApproximateCountParameters]):
 
         Raises SynopsisError, and takes in nothing, for anything else. Cost: O(events + bytes).
         """
-        bits = np.atleast_1d(np.asarray(interesting))
+        bits = np.atleast_1d(row_of("events", interesting))
         if bits.size == 0:
             return
         if bits.ndim != 1 or bits.dtype.kind not in "biu" or not np.isin(bits, (0, 1)).all():

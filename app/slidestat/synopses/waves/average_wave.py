@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, row_of
 from slidestat.synopses.core.envelope import Body, body_of, damaged, sealed, varint
 from slidestat.synopses.core.rounding import down, up
 from slidestat.synopses.core.stored import Estimating
@@ -89,7 +89,7 @@ class AverageWave(Estimating[AverageParameters]):
         Raises SynopsisError, and takes in nothing, if a time goes back, a value is out of range or
         no whole number, or the sum's upper to 2^62. Cost: O(events + bytes).
         """
-        self._insert(times, np.atleast_1d(values))
+        self._insert(times, np.atleast_1d(row_of("values", values)))
 
     def check(self) -> None:
         """Raise SynopsisError unless both waves keep their invariants. Cost: O(items)."""

@@ -33,7 +33,14 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, integers, split
+from slidestat.synopses.core.batch import (
+    NO_QUERIES,
+    Batch,
+    BatchResult,
+    integers,
+    row_of,
+    split,
+)
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
@@ -209,7 +216,7 @@ class SumWave(StoredWave, Estimating[WaveParameters]):
         Raises SynopsisError, and takes in nothing, if a time goes back, a value is out of range or
         no whole number, or `upper` would come to 2^62. Cost: O(events + bytes).
         """
-        self._insert(times, np.atleast_1d(values))
+        self._insert(times, np.atleast_1d(row_of("values", values)))
 
 
 class PositionWave(_TimesWave):
