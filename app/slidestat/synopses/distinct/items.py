@@ -17,7 +17,10 @@ import xxhash
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.parameters import check_whole
 from slidestat.synopses.distinct.wave import Predicate
+
+_MAX_SEED = (1 << 63) - 1
 
 
 def item_ids(values: Iterable[str | bytes], seed: int = 0) -> Integers:
@@ -26,15 +29,27 @@ def item_ids(values: Iterable[str | bytes], seed: int = 0) -> Integers:
     seed: 0 to 2^63 - 1, of the hash. Raises SynopsisError for what is neither str nor bytes. Cost:
     some 60 ns a short string.
     """
+    check_whole("seed", seed, 0, _MAX_SEED)
+    if isinstance(values, str | bytes):
+        raise SynopsisError(f"items must be several, such as [{values!r}], not the letters of one")
     digest = xxhash.xxh3_64_intdigest
     try:
         numbers = [
-            digest(v.encode("utf-8", "surrogatepass") if isinstance(v, str) else v, seed)
+            digest(v.encode("utf-8", "surrogatepass") if isinstance(v, str) else _bytes(v), seed)
             for v in values
         ]
     except TypeError as error:
-        raise SynopsisError(f"items must be str or bytes: {error}") from None
+        raise SynopsisError(f"items must be str or bytes, {error}") from None
     return np.array(numbers, np.uint64).view(np.int64)
+
+
+def _bytes(item: object) -> bytes:
+    """Return `item`, or raise TypeError for what is no bytes. xxhash would take numbers of NumPy by
+    their bytes in memory: 1 would be one item as an int32, and another as an int64.
+    """
+    if not isinstance(item, bytes):
+        raise TypeError(f"not {item!r}")
+    return item
 
 
 _SECOND = (1 << 24) - 1

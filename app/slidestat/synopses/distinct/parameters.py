@@ -10,7 +10,7 @@ from typing import Self
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
+from slidestat.synopses.core.parameters import MAX_SPAN, check_whole, is_from
 
 EPSILONS = 10**6  # epsilon is stored in millionths
 DELTAS = 10**9
@@ -89,7 +89,7 @@ def plan(epsilon: float, delta: float) -> tuple[int, int]:
 
 
 def _checked_share(name: str, number: float, least: float, most: float, parts: int) -> None:
-    if not (least <= number <= most) or round(number * parts) / parts != number:
+    if not is_from(least, most, number) or round(number * parts) / parts != number:
         raise SynopsisError(
             f"{name} must be from {least} to {most}, a multiple of {1 / parts}, not {number!r}"
         )

@@ -44,7 +44,7 @@ from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, BatchResult, Columns, follows, split
 from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole
+from slidestat.synopses.core.parameters import MAX_SPAN, MIN_EPSILON, check_whole, is_from
 from slidestat.synopses.core.stored import Estimating, StoredSynopsis
 from slidestat.synopses.core.wire import get_varint, put_varint
 
@@ -333,7 +333,7 @@ class ExtremeParameters:
         if self.side not in _SIDES:
             raise SynopsisError(f"side must be minimum or maximum, not {self.side!r}")
         check_whole("span", self.span, 1, MAX_SPAN)
-        if not (self.epsilon == 0 or MIN_EPSILON <= self.epsilon <= 0.5):
+        if not (is_from(0, 0, self.epsilon) or is_from(MIN_EPSILON, 0.5, self.epsilon)):
             raise SynopsisError(f"epsilon must be 0 or 1e-06 to 0.5, not {self.epsilon!r}")
 
     @property

@@ -20,6 +20,7 @@ Estimate(estimate=1.0, lower=1.0, upper=1.0)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -36,7 +37,7 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.batch import Batch
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
-from slidestat.synopses.core.parameters import PARTS
+from slidestat.synopses.core.parameters import PARTS, is_from
 from slidestat.synopses.core.stored import StoredItems
 
 
@@ -61,7 +62,7 @@ class FrequentBatch:
 
 def part_of(share: float) -> int:
     """Return a share, 0 to 1, in whole millionths; raises SynopsisError for any other number."""
-    if not (0 <= share <= 1):
+    if not is_from(0, 1, share):
         raise SynopsisError(f"a share must be a number from 0 to 1, not {share!r}")
     return round(share * PARTS)
 
@@ -108,12 +109,19 @@ class ItemSummary(StoredItems[P]):
         items would be missed.
         """
         epsilon = self._parameters.epsilon
-        if not (epsilon <= share <= 1):
+        if not is_from(epsilon, 1, share):
             raise SynopsisError(f"a share must be from epsilon, {epsilon}, to 1, not {share!r}")
         return self._counts(n, share, now)[0]
 
     def query(self, n: int, item: int, now: int | None = None) -> Estimate:
-        """Return the count of `item` in the window [now - n, now); n and now as for `frequent`."""
+        """Return the count of `item` in the window [now - n, now); n and now as for `frequent`.
+
+        Raises SynopsisError for what is no whole number: no item is equal to it.
+        """
+        try:
+            item = index(item)
+        except TypeError:
+            raise SynopsisError(f"an item must be a whole number, not {item!r}") from None
         counts, unlisted = self._counts(n, 0, now)
         for known in counts:
             if known.item == item:

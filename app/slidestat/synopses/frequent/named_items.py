@@ -40,7 +40,7 @@ from slidestat.synopses.core.batch import (
 )
 from slidestat.synopses.core.envelope import damaged, refused
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.core.parameters import PARTS
+from slidestat.synopses.core.parameters import PARTS, is_from
 from slidestat.synopses.core.stored import Stored, moving
 from slidestat.synopses.distinct.items import item_ids
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, FrequentItems, part_of
@@ -375,7 +375,7 @@ class NamedItems(Stored[ItemParameters]):
         texts would be missed.
         """
         epsilon = self._parameters.epsilon
-        if not (epsilon <= share <= 1):
+        if not is_from(epsilon, 1, share):
             raise SynopsisError(f"a share must be from epsilon, {epsilon}, to 1, not {share!r}")
         return self.listed(n, share, now).ranked(0, 0)
 

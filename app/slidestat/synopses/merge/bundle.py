@@ -246,7 +246,7 @@ class Bundle:
 def _name(party: str) -> bytes:
     try:
         return party.encode()
-    except UnicodeEncodeError:
+    except (AttributeError, UnicodeEncodeError):
         raise SynopsisError(f"the name of a party must be text, not {party!r}") from None
 
 

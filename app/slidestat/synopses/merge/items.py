@@ -21,7 +21,7 @@ from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
-from slidestat.synopses.core.parameters import PARTS
+from slidestat.synopses.core.parameters import PARTS, is_from
 from slidestat.synopses.frequent.frequent_items import (
     FrequentBatch,
     FrequentItems,
@@ -87,7 +87,7 @@ def union_items(
 
 def check_share(share: float, epsilon: float) -> None:
     """Raise SynopsisError for a share at which items would be missed, or that is none."""
-    if not (share == 0 or epsilon <= share <= 1):
+    if not (is_from(0, 0, share) or is_from(epsilon, 1, share)):
         raise SynopsisError(f"a share must be 0, or from epsilon, {epsilon}, to 1, not {share!r}")
 
 

@@ -21,10 +21,11 @@ from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.blocks.run import load, open_state, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.batch import parts_of, windows
+from slidestat.synopses.core.batch import parts_of, window_length, windows
 from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.keyed import with_columns, with_room
+from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary
 from slidestat.synopses.quantiles.answer import WIDTH, find_window, rank_of, steps_of, window_runs
@@ -267,12 +268,13 @@ class WindowQuantiles(WindowSummary):
     @classmethod
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowQuantiles":
         summary = Quantiles.from_bytes(state)
-        at = summary.now if now is None else now
-        summary.query(n, 0.5, at)  # which refuses a window that cannot be
-        (window,) = _windows(summary.parameters, state, np.array([at - n], np.int64))
-        rows = window.rows.copy()
+        at = summary.now if now is None else time_in_range(now)
+        start = at - window_length(n, summary.parameters.span)
+        summary.query(n, 0.5, at)  # which refuses a time gone by
+        (found,) = _windows(summary.parameters, state, np.array([start], np.int64))
+        rows = found.rows.copy()
         rows[LOW] = np.maximum(rows[LOW], 0)
-        return _within_room(replace(window, rows=rows))
+        return _within_room(replace(found, rows=rows))
 
     def merge(self, *others: "WindowQuantiles") -> "WindowQuantiles":
         parts = (self, *others)

@@ -35,7 +35,7 @@ def party_seed(seed: int, party: str) -> int:
     check_whole("seed", seed, 0, _SEED_BITS)
     try:
         name = party.encode()
-    except UnicodeEncodeError:
+    except (AttributeError, UnicodeEncodeError):
         raise SynopsisError(f"the party {party!r} is no text") from None
     digest = blake2b(seed.to_bytes(8, "little") + name, digest_size=8).digest()
     return int.from_bytes(digest, "little") & _SEED_BITS

@@ -21,6 +21,7 @@ from slidestat.synopses.core.envelope import Body, damaged, varint
 from slidestat.synopses.core.errors import WindowTooLargeError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import PARTS
+from slidestat.synopses.core.stored import time_in_range
 from slidestat.synopses.merge.bundle import Bundle, UnionAnswers, ask
 from slidestat.synopses.merge.summary import WindowFigure, WindowSummary, must_agree
 from slidestat.synopses.value_quantiles import bands
@@ -51,8 +52,9 @@ def union_value_quantiles(
     """
     parameters, windows_of = _known(bundles, times, spans)
     parts = parts_of(quantiles)
-    found = np.array([[bins_of(*window, parts) for window in row] for row in windows_of])
-    found = np.moveaxis(found.reshape(len(bundles), -1, 3, len(parts)), 2, 0)
+    found = np.array([[bins_of(*window, parts) for window in row] for row in windows_of], np.int64)
+    shape = len(bundles), len(windows_of[0]), 3, len(parts)
+    found = np.moveaxis(found.reshape(shape), 2, 0)
     return UnionAnswers(*figures_of(found, mapping_of(parameters.bins_per_octave)))
 
 
@@ -65,8 +67,9 @@ def union_value_ranks(
     """
     parameters, windows_of = _known(bundles, times, spans)
     cuts = cuts_of(values, mapping_of(parameters.bins_per_octave))
-    ranks = np.array([[ranks_of(*window, cuts) for window in row] for row in windows_of])
-    return np.moveaxis(ranks.reshape(len(bundles), -1, 4, 3, cuts.shape[1]), (2, 3), (0, 1))
+    ranks = np.array([[ranks_of(*window, cuts) for window in row] for row in windows_of], float)
+    shape = len(bundles), len(windows_of[0]), 4, 3, cuts.shape[1]
+    return np.moveaxis(ranks.reshape(shape), (2, 3), (0, 1))
 
 
 def _known(
@@ -150,7 +153,7 @@ class WindowValueQuantiles(WindowSummary):
     def take(cls, state: bytes, n: int, now: int | None) -> "WindowValueQuantiles":
         summary = ValueQuantiles.from_bytes(state)
         parameters = summary.parameters
-        at = summary.now if now is None else now
+        at = summary.now if now is None else time_in_range(now)
         known = known_of(parameters, state, at, windows([n], parameters.span))
         return cls._kept(parameters.bins_per_octave, parameters.epsilon_parts, known)
 

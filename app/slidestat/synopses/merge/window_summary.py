@@ -68,9 +68,9 @@ def merge_summaries(summaries: Sequence[bytes]) -> bytes:
     SynopsisError for none, for summaries of different things, and for bytes that are none.
     Cost: O(bytes * log).
     """
-    if not summaries:
-        raise SynopsisError("there is nothing to merge: at least one summary is needed")
     read: list[Any] = [read_summary(summary) for summary in summaries]
+    if not read:
+        raise SynopsisError("there is nothing to merge: at least one summary is needed")
     first, *others = read
     for other in others:
         if type(other) is not type(first):
