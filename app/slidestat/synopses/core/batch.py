@@ -284,15 +284,18 @@ def integers(name: str, numbers: npt.ArrayLike) -> Integers:
     return _as_kernels_take(np.ascontiguousarray(array, np.int64))
 
 
-def _spans(spans: npt.ArrayLike) -> Integers:
-    """Return the windows asked for, or raise SynopsisError: of any synopsis some are too long."""
+def _spans(spans: npt.ArrayLike, most: str = "") -> Integers:
+    """Return the windows asked for, or raise SynopsisError: of any synopsis some are too long.
+
+    most: the longest one of the synopsis asked, if it is one, as the message has it.
+    """
     array = row_of("spans", spans)
     if is_uint64(array) and bool((array <= TIME_MAX).all()):
         array = array.astype(np.int64)
     if is_uint64(array) or (
         array.dtype == object and all(isinstance(n, int) for n in array.ravel().tolist())
     ):
-        raise SynopsisError("a window asked for must be from 1 to the span kept")
+        raise SynopsisError(f"a window asked for must be from 1 to {most}the span kept")
     return integers("spans", array)
 
 
@@ -304,7 +307,7 @@ def require_windows(spans: Integers, most: int) -> None:
 
 def windows(spans: npt.ArrayLike, most: int) -> Integers:
     """Return the windows asked for, int64[K], or raise SynopsisError: each is from 1 to `most`."""
-    asked = _spans(spans)
+    asked = _spans(spans, f"{most}, ")
     require_windows(asked, most)
     return asked
 
