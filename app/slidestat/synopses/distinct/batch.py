@@ -9,14 +9,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.batch import (
-    Batch,
-    BatchResult,
-    integers,
-    is_uint64,
-    row_of,
-    split,
-)
+from slidestat.synopses.core.batch import Batch, BatchResult, integers, is_uint64, row_of, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import moving

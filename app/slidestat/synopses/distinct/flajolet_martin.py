@@ -30,12 +30,7 @@ from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Estimating, StoredItems
 from slidestat.synopses.distinct import codec
-from slidestat.synopses.distinct.batch import (
-    common,
-    item_column,
-    run_items,
-    run_union,
-)
+from slidestat.synopses.distinct.batch import common, item_column, run_items, run_union
 from slidestat.synopses.distinct.codec import BITS
 from slidestat.synopses.distinct.kernel import first_zeros
 from slidestat.synopses.distinct.parameters import DELTAS, checked_delta

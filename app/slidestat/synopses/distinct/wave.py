@@ -24,12 +24,7 @@ from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import StoredItems, moving
 from slidestat.synopses.distinct import codec
-from slidestat.synopses.distinct.batch import (
-    common,
-    head_of,
-    run_distinct_batch,
-    run_union,
-)
+from slidestat.synopses.distinct.batch import common, head_of, run_distinct_batch, run_union
 from slidestat.synopses.distinct.kernel import bounds_of, complete_level, fill_levels
 from slidestat.synopses.distinct.parameters import EPSILONS, DistinctParameters
 

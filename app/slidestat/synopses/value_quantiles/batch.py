@@ -13,26 +13,11 @@ import numpy.typing as npt
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.batch import (
-    TIME_MIN,
-    Batch,
-    Columns,
-    follows,
-    parts_of,
-    reals,
-    split,
-)
+from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, parts_of, reals, split
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_columns, with_room
 from slidestat.synopses.core.parameters import PARTS
-from slidestat.synopses.exponential_histogram.codec import (
-    COUNT,
-    NOW,
-    PER_LEVEL,
-    RUNS,
-    SPAN,
-    TOTAL,
-)
+from slidestat.synopses.exponential_histogram.codec import COUNT, NOW, PER_LEVEL, RUNS, SPAN, TOTAL
 from slidestat.synopses.exponential_histogram.kernel import (
     fill,
     newer_than_all,
@@ -50,11 +35,7 @@ from slidestat.synopses.value_quantiles.bands import (
     with_cells,
     with_place,
 )
-from slidestat.synopses.value_quantiles.bounds import (
-    TOLD,
-    answer_by_bands,
-    bands_at,
-)
+from slidestat.synopses.value_quantiles.bounds import TOLD, answer_by_bands, bands_at
 from slidestat.synopses.value_quantiles.codec import (
     BANDS,
     EPSILON,

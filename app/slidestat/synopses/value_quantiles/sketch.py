@@ -30,10 +30,7 @@ from slidestat.synopses.core.stored import StoredSynopsis
 from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.exponential_histogram.codec import NOW, PER_LEVEL, RUNS, TOTAL
 from slidestat.synopses.value_quantiles import bands, codec
-from slidestat.synopses.value_quantiles.batch import (
-    head_of,
-    run_value_quantile_batch,
-)
+from slidestat.synopses.value_quantiles.batch import head_of, run_value_quantile_batch
 from slidestat.synopses.value_quantiles.bounds import bins_at
 from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameters
 

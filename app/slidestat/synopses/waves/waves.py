@@ -33,14 +33,7 @@ import numpy.typing as npt
 
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.batch import (
-    NO_QUERIES,
-    Batch,
-    BatchResult,
-    integers,
-    row_of,
-    split,
-)
+from slidestat.synopses.core.batch import NO_QUERIES, Batch, BatchResult, integers, row_of, split
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
