@@ -1,7 +1,6 @@
 """A summary of blocks while it is in memory: what a kernel finds where."""
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.blocks.blocks import BASE, bit_length, left_tail
@@ -39,7 +38,7 @@ GONE = -(1 << 62)
 # The blocks in memory: facts, by layer and (b >> 1) mod 2^(levels-1) for kept blocks, and behind
 # them the waiting one's; where the rows of a layer's waiting block and phases begin; the rows:
 # values in the order of `columns.ordered`, or items, and their counts.
-Blocks = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Blocks = tuple[Integers, Integers, Integers]
 
 
 @borrowing_kernel

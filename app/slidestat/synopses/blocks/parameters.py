@@ -177,7 +177,8 @@ class FrequentParameters(BlockParameters):
 class FixedQuantileParameters(QuantileParameters):
     """Quantiles of the last `span` events, as `QuantileParameters` but for that one window alone.
 
-    Of windows of n < span events, ranks are off by at most epsilon of span.
+    Each event has a number of its own for its time. Of windows of n < span events, ranks are off by
+    at most epsilon min(span, events so far).
     """
 
     stored_kind: ClassVar[int] = memory.FIXED_QUANTILES
@@ -197,7 +198,8 @@ class FixedRandomQuantileParameters(RandomQuantileParameters):
 class FixedFrequentParameters(FrequentParameters):
     """Frequent items of the last `span` events, as `FrequentParameters` but for that one window.
 
-    Of windows of n < span events, bounds lie less than epsilon of span apart.
+    Each event has a number of its own for its time. Of windows of n < span events, bounds lie less
+    than epsilon min(span, events so far) apart.
     """
 
     stored_kind: ClassVar[int] = memory.FIXED_FREQUENT

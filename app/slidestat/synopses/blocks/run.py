@@ -171,10 +171,9 @@ def _run(
     ends: Integers,
     held: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
-    """Run each group's events and queries in time order; `run_blocks` describes them.
+    """Run as `drive` describes; return the lists, and the items held before, and now, too.
 
-    held: int64[2, groups + 1], or of no columns if it is not asked for. Returns (error, group, its
-    two numbers, new arena, its offsets, the lists, the items held before, and now).
+    held: int64[2, groups + 1], or of no columns if it is not asked for.
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
@@ -290,14 +289,9 @@ def run_blocks(
     facts = np.empty((3, queries, windows if is_frequent else 0), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
     held = np.zeros((2, batch.groups + 1 if holds else 0), np.int64)
+    given = (parameters.head, parameters.shares), states, columns, payload, parts, answers, facts
     out, offsets, lists, before, now = drive(
-        _run,
-        (parameters.head, parameters.shares),
-        states,
-        columns,
-        *(payload, parts, answers, facts, ends, held),
-        kinds=(parameters.stored_kind,),
-        error_of=summary_error,
+        _run, *given, ends, held, kinds=(parameters.stored_kind,), error_of=summary_error
     )
     return RunResult(out, offsets, answers, facts, ends, lists[:, : ends[-1]], before, now, held)
 

@@ -17,7 +17,7 @@ from slidestat.synopses.blocks.parameters import (
 from slidestat.synopses.blocks.run import load, open_state, save, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
-from slidestat.synopses.core.envelope import damaged, refused
+from slidestat.synopses.core.envelope import named_by_bytes, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import Stored
 
@@ -39,13 +39,9 @@ class BlockSummary(Stored[P]):
 
     def stored_entries(self) -> int:
         """Return how many values or items the state holds, minima and maxima included."""
-        parameters, state, _, blocks = self._read(self._data)
+        parameters, state, times, blocks = self._read(self._data)
         listed = codec.list_blocks(parameters.head, state[memory.TOTAL], state[memory.DEAD])
-        return int(
-            codec.column_size(
-                parameters.head, listed, blocks, int(state[memory.TOTAL] - state[memory.TAIL])
-            )
-        )
+        return int(codec.column_size(parameters.head, listed, blocks, len(times)))
 
     def check(self) -> None:
         """Raise SynopsisError unless the state is what blocks.py says: what decoding checks, and
@@ -79,10 +75,7 @@ class BlockSummary(Stored[P]):
         )
         if error_code != error_codes.OK:
             raise refused(error_code, number, any_window.kind)
-        try:
-            parameters = made_with.of_bytes(shares.tolist(), int(number), int(seed))
-        except SynopsisError:
-            raise damaged() from None
+        parameters = named_by_bytes(made_with.of_bytes, shares.tolist(), int(number), int(seed))
         head = parameters.head
         error_code, at = codec.read_numbers(array, at, len(array), head, state)
         if error_code == error_codes.OK:

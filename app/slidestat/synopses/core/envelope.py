@@ -1,7 +1,7 @@
 """The envelope of a synopsis' bytes, as Python reads and writes it (see wire.py)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import open_body
 
+P = TypeVar("P")
 _LIMB = 62
 START = bytes((wire.MAGIC_0, wire.MAGIC_1, wire.VERSION))
 """The first bytes of each synopsis; its kind is the next one."""
@@ -112,6 +113,14 @@ def large(number: int) -> bytes:
 def damaged() -> SynopsisError:
     """Return the error of bytes whose content does not agree."""
     return error_codes.synopsis_error(error_codes.CORRUPTED, 0, 0, -1)
+
+
+def named_by_bytes(make: Callable[..., P], *given: Any) -> P:
+    """Return the parameters that `make` makes of what bytes name; SynopsisError as `damaged`."""
+    try:
+        return make(*given)
+    except SynopsisError:
+        raise damaged() from None
 
 
 def refused(error_code: int, number: int, *kinds: int) -> SynopsisError:

@@ -48,9 +48,14 @@ def drive(
 ) -> list[Any]:
     """Run a kernel over all groups; return what it returns: new states, where each begins, more.
 
-    made_with: the first arguments of the kernel; own: the last ones. states: G stored states, None
-    for a new key; or these joined. kinds: theirs; values: those of the events, for errors. Raises
-    SynopsisError for another number of states, and for what the kernel finds wrong.
+    states: G stored states, None for a new key; or these joined. kinds: theirs; values: those of
+    the events, for errors. Raises SynopsisError for another number of states, and for what the
+    kernel finds wrong.
+
+    A kernel is given what its synopsis was `made_with`; the states, of group g the bytes
+    arena[offsets[g]:offsets[g + 1]], empty for none; the columns; and its `own`. It returns (error,
+    group, its two numbers, new arena, its offsets), and what is its own. Of a query,
+    answers[0..2, query, span] receive estimate, lower and upper.
     """
     groups = len(columns.starts) - 1
     if not isinstance(states, Joined):

@@ -48,8 +48,9 @@ class Stored(ABC, Generic[P]):
     """A synopsis of one stream of events, kept as the bytes that are stored and sent.
 
     Times are whole numbers of any unit, from -2^61 to 2^61 - 1, and never fall. A window of n at
-    `now` is [now - n, now), n being at most the span kept. Threads that change one synopsis take
-    turns, such as by a lock.
+    `now` is [now - n, now), n being at most the span kept; a question's `now` is the synopsis's own
+    if None, a later one is a look ahead that changes nothing, an earlier one raises SynopsisError.
+    Threads that change one synopsis take turns, such as by a lock.
     """
 
     kinds: ClassVar[tuple[int, ...]] = ()
@@ -167,11 +168,9 @@ class Estimating(Stored[P]):
     """A synopsis whose answer for a window is one figure with its bounds."""
 
     def query(self, n: int, now: int | None = None) -> Estimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
+        """Answer for the window [now - n, now), 1 <= n <= span, `now` as in `Stored`.
 
-        What no event has, such as an extreme, is NaN, three times, for an empty window. A later
-        `now` is a look ahead that changes nothing; an earlier one raises SynopsisError. Cost:
-        O(bytes).
+        Of an empty window, what no event has, such as an extreme, is NaN. Cost: O(bytes).
         """
         answer: Estimate = self._run(self._question(n, now)).only()
         return answer

@@ -1,6 +1,6 @@
 """Randomised waves of all keys of a batch in one call, and the union of several states."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -78,14 +78,18 @@ def common(parameters: Sequence[Parameters]) -> Parameters:
     return parameters[0]
 
 
-def run_union(head: Integers, polynomials: Integers, parts: Sequence[tuple[int, Kept]]) -> bytes:
+def run_union(
+    head_of: Callable[[Parameters], tuple[Integers, Integers]],
+    parts: Sequence[tuple[Parameters, int, Kept]],
+) -> bytes:
     """Return the state of all that the parts keep, at the latest `now` of them.
 
-    parts: of each state its `now` and what it keeps. `head` and `polynomials` as kernels take them.
-    Cost: O(items log(items)), and the hashing of the items.
+    parts: of each state its parameters, its `now` and what it keeps. Cost: O(items log(items)), and
+    the hashing of the items.
     """
-    times = np.concatenate([kept.times for _, kept in parts])
-    items = np.concatenate([kept.items for _, kept in parts])
+    made_with = head_of(common([parameters for parameters, _, _ in parts]))
+    times = np.concatenate([kept.times for _, _, kept in parts])
+    items = np.concatenate([kept.items for _, _, kept in parts])
     order = np.argsort(times, kind="stable")
-    now = np.array([max(now for now, _ in parts)], np.int64)
-    return run_items(head, polynomials, [None], moving(times[order], items[order], now)).states[0]
+    now = np.array([max(now for _, now, _ in parts)], np.int64)
+    return run_items(*made_with, [None], moving(times[order], items[order], now)).states[0]

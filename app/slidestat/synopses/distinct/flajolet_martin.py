@@ -30,7 +30,7 @@ from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Estimating, StoredItems
 from slidestat.synopses.distinct import codec
-from slidestat.synopses.distinct.batch import common, item_column, run_items, run_union
+from slidestat.synopses.distinct.batch import item_column, run_items, run_union
 from slidestat.synopses.distinct.codec import BITS
 from slidestat.synopses.distinct.kernel import first_zeros
 from slidestat.synopses.distinct.parameters import DELTAS, checked_delta
@@ -141,9 +141,9 @@ class _Figures(BitFigures):
 _figures = lru_cache(maxsize=16)(_Figures)
 
 
-def _head_of(parameters: BitmapsParameters) -> Integers:
+def _head_of(parameters: BitmapsParameters) -> tuple[Integers, Integers]:
     stored = parameters.bitmaps, round(parameters.delta * DELTAS), parameters.span, parameters.seed
-    return np.array([*stored, 1, _NO_LEVELS, codec.BITMAPS], np.int64)
+    return np.array([*stored, 1, _NO_LEVELS, codec.BITMAPS], np.int64), _NO_POLYNOMIALS
 
 
 def run_bitmaps_batch(
@@ -157,7 +157,7 @@ def run_bitmaps_batch(
     """
     items = item_column(batch.values, len(batch.columns.times))
     batch = batch.holding(_bits_of(items, parameters.bitmaps, parameters.seed))
-    result = run_items(_head_of(parameters), _NO_POLYNOMIALS, states, batch)
+    result = run_items(*_head_of(parameters), states, batch)
     figures = _figures(parameters.bitmaps, parameters.delta).of(result.estimates)
     return BatchResult(result.states, *figures)
 
@@ -195,9 +195,7 @@ def merge_bitmaps(states: Sequence[bytes]) -> bytes:
 
     As `merge_distinct`.
     """
-    parts = [_read(state) for state in states]
-    head = _head_of(common([parameters for parameters, _, _ in parts]))
-    return run_union(head, _NO_POLYNOMIALS, [(now, kept) for _, now, kept in parts])
+    return run_union(_head_of, [_read(state) for state in states])
 
 
 def _read(data: bytes) -> tuple[BitmapsParameters, int, codec.Kept]:

@@ -201,11 +201,7 @@ def run(
     items: Integers,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Take in each group's events and answer its queries; `drive` gives it its arguments.
-
-    In the code, `events` are the times of the events. Returns (error, group, its two numbers, new
-    arena, its offsets).
-    """
+    """Run each group's events and queries, as `drive` describes; `events` are their times."""
     starts, events, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     room = room_for(offsets, starts, codec.SHORTEST_ITEM)

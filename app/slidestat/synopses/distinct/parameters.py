@@ -95,11 +95,6 @@ def _checked_share(name: str, number: float, least: float, most: float, parts: i
         )
 
 
-def checked_epsilon(epsilon: float) -> None:
-    """Raise SynopsisError unless `epsilon` is from 0.005 to 0.5 and of at most six decimals."""
-    _checked_share("epsilon", epsilon, MIN_EPSILON, MAX_EPSILON, EPSILONS)
-
-
 def checked_delta(delta: float) -> None:
     """Raise SynopsisError unless `delta` is from 10^-9 to 0.5 and of at most nine decimals."""
     _checked_share("delta", delta, 1 / DELTAS, MAX_DELTA, DELTAS)
@@ -115,7 +110,7 @@ class SketchParameters:
     seed: int
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
+        _checked_share("epsilon", self.epsilon, MIN_EPSILON, MAX_EPSILON, EPSILONS)
         checked_delta(self.delta)
         check_whole("span", self.span, 1, MAX_SPAN)
         check_whole("seed", self.seed, 0, 2**63 - 1)

@@ -18,17 +18,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slidestat.synopses.core.arrays import Integers
+from slidestat.synopses.core.arrays import Bools, Integers
 from slidestat.synopses.core.batch import NO_QUERIES, TIME_MIN, row_of, window_length
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.stored import StoredItems, moving
 from slidestat.synopses.distinct import codec
-from slidestat.synopses.distinct.batch import common, head_of, run_distinct_batch, run_union
+from slidestat.synopses.distinct.batch import head_of, run_distinct_batch, run_union
 from slidestat.synopses.distinct.kernel import bounds_of, complete_level, fill_levels
 from slidestat.synopses.distinct.parameters import EPSILONS, DistinctParameters
 
-Predicate = Callable[[Integers], npt.NDArray[np.bool_]]
+Predicate = Callable[[Integers], Bools]
 """Given items, int64, returns which of them are meant: a mask of the same length."""
 
 
@@ -81,8 +81,7 @@ class DistinctWave(StoredItems[DistinctParameters]):
 
         With a predicate, how many of them it holds for: then the error is less than epsilon times
         all distinct items of the window, with a confidence of 1 - `parameters.predicate_delta`.
-        `now` as in `advance`: a later one is a look ahead that changes nothing; an earlier one
-        raises SynopsisError. Cost: O(bytes).
+        `now` as in `Stored`. Cost: O(bytes).
         """
         kept = self._window(n, now)
         meant = np.ones(len(kept.items), np.bool_)
@@ -146,8 +145,7 @@ class DistinctWave(StoredItems[DistinctParameters]):
             raise SynopsisError("the state has levels that are not those of its items")
 
     def _window(self, n: int, now: int | None) -> codec.Kept:
-        at = self._at(now)
-        start = at - window_length(n, self._parameters.span)
+        start = self._at(now) - window_length(n, self._parameters.span)
         return _read(self._data)[2].since(start)
 
     def _level(self, kept: codec.Kept, instance: int) -> int:
@@ -162,9 +160,7 @@ def merge_distinct(states: Sequence[bytes]) -> bytes:
     of time would have. Raises SynopsisError for no states, for states of different parameters, and
     for bytes that are none. Cost: O(bytes log(bytes)), and the hashing of what is kept.
     """
-    parts = [_read(state) for state in states]
-    head, polynomials = head_of(common([parameters for parameters, _, _ in parts]))
-    return run_union(head, polynomials, [(now, kept) for _, now, kept in parts])
+    return run_union(head_of, [_read(state) for state in states])
 
 
 def wave_of_items(parameters: DistinctParameters, items: Integers) -> bytes:

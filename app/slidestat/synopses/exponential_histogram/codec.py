@@ -229,13 +229,3 @@ def encode(data: Bytes, start: int, head: Integers, state: Integers, runs: Integ
     at = put_runs(data, at, now, runs, 0, state[RUNS])
     seal(data, start, at)
     return at
-
-
-def strays_of(data: bytes) -> int:
-    """Return 1 if a stored histogram, which has been read before, is inexact, else 0."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    head = np.empty(HEAD_SIZE, np.int64)
-    state = np.empty(STATE_SIZE, np.int64)
-    _, _, at = read_head(array, 0, len(array), COUNT, SUM, head)
-    decode(array, at, len(array), head, state, np.empty((2, FIRST_ROOM), np.int64))
-    return int(state[INEXACT])

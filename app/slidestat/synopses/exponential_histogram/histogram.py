@@ -33,11 +33,10 @@ from slidestat.synopses.exponential_histogram.kernel import run
 
 def head_of(parameters: Parameters) -> Integers:
     """Return `parameters` as kernels take them: kind, span, l, decimals."""
+    kind, decimals = codec.COUNT, 0
     if isinstance(parameters, SumParameters):
-        head = [codec.SUM, parameters.span, parameters.buckets_per_level, parameters.decimals]
-    else:
-        head = [codec.COUNT, parameters.span, parameters.buckets_per_level, 0]
-    return np.array(head, np.int64)
+        kind, decimals = codec.SUM, parameters.decimals
+    return np.array([kind, parameters.span, parameters.buckets_per_level, decimals], np.int64)
 
 
 def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Batch) -> BatchResult:
@@ -55,9 +54,8 @@ def run_batch(parameters: Parameters, states: Sequence[bytes | None], batch: Bat
         batch.require_no_values()
     answers = np.empty((3, *batch.shape), np.float64)
     head = head_of(parameters)
-    kinds = (int(head[codec.KIND]),)
-    own = values, answers
-    out, ends = drive(run, (head,), states, columns, *own, kinds=kinds, values=values)
+    given = (head,), states, columns, values, answers
+    out, ends = drive(run, *given, kinds=(int(head[codec.KIND]),), values=values)
     return BatchResult(split(out, ends), *answers)
 
 
@@ -71,14 +69,10 @@ class ExponentialHistogram(Estimating[Parameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[Parameters, int]:
         head, state, _ = _read(data)
-        epsilon = 0.5 / int(head[codec.PER_LEVEL])
-        span = int(head[codec.SPAN])
-        parameters: Parameters = (
-            SumParameters(epsilon, span, int(head[codec.DECIMALS]))
-            if head[codec.KIND] == codec.SUM
-            else CountParameters(epsilon, span)
-        )
-        return parameters, int(state[codec.NOW])
+        kind, span, per_level, decimals = head.tolist()
+        if kind == codec.COUNT:
+            return CountParameters(0.5 / per_level, span), int(state[codec.NOW])
+        return SumParameters(0.5 / per_level, span, decimals), int(state[codec.NOW])
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike | None = None) -> None:
         """Take in events: `times` not falling, from `now` - 1 on; of a sum, a value for each.
@@ -97,6 +91,11 @@ class ExponentialHistogram(Estimating[Parameters]):
         times = np.repeat(runs[0], np.diff(runs[1], prepend=0)).tolist()
         sizes = (int(bucket_at(total, per_level, i)[1]) for i in range(len(times)))
         return list(zip(sizes, times, strict=True))[::-1]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all values were decimals of so many places."""
+        return not _read(self._data)[1][codec.INEXACT]
 
     def check(self) -> None:
         """Raise SynopsisError unless the stored state keeps the paper's invariants.

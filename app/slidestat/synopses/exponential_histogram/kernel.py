@@ -237,12 +237,7 @@ def run(
     values: Floats,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `drive` gives it its arguments.
-
-    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. answers[0..2, query,
-    span] receives estimate, lower and upper. Returns (error, group, its two numbers, new arena, its
-    offsets).
-    """
+    """Run each group's events and queries in time order, as `drive` describes."""
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     kind = head[codec.KIND]

@@ -97,7 +97,7 @@ def _run(
     counts: Integers,
     sums: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Take in and answer group by group; (error, group, its numbers, new states, their ends)."""
+    """Run each group's events and queries, as `drive` describes."""
     starts, _, query_starts, _, _, _, cuts = columns
     groups = len(starts) - 1
     scale = 10**decimals

@@ -261,11 +261,7 @@ def run(
     bits: Integers,
     answers: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `drive` gives it its arguments.
-
-    bits and answers[0..2, query, span] are doubles, as their bits. Returns (error, group, its two
-    numbers, new arena, its offsets).
-    """
+    """Run each group's events and queries in time order, as `drive` describes; doubles are bits."""
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     found = np.empty(HEAD_SIZE, np.int64)
@@ -361,10 +357,8 @@ def run_extreme_batch(
     log + bytes out).
     """
     columns, values = batch.within(parameters.span), batch.doubles()
-    head = np.empty(HEAD_SIZE, np.int64)
-    head[SIDE] = _SIDES.index(parameters.side)
-    head[FRACTION_BITS] = parameters.fraction_bits
-    head[SPAN] = parameters.span
+    side = _SIDES.index(parameters.side)
+    head = np.array([side, parameters.fraction_bits, parameters.span], np.int64)
     answers: Floats = np.empty((3, *batch.shape), np.float64)
     own = values.view(np.int64), answers.view(np.int64)
     kinds = EXACT, APPROXIMATE

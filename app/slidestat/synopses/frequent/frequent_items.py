@@ -5,9 +5,8 @@ deterministic sketch of counts for fixed-size, variable-size and n-of-N windows,
 blocks; Misra and Gries, "Finding repeated elements" (1982), for a block. What it promises and
 costs: blocks/README.md. Why: docs/proofs.md.
 
-Made with `FixedFrequentParameters`, it is for the window of the last `span` events alone, each with
-a number of its own, in O(1/epsilon log^2(1/epsilon)) items and the fresh ones (one_window.py); of
-windows of n < span events, bounds lie less than epsilon min(span, events so far) apart then.
+Made with `FixedFrequentParameters`, it has O(1/epsilon log^2(1/epsilon)) items and the fresh ones
+(one_window.py).
 
 >>> from slidestat.synopses import FrequentItems, FrequentParameters
 >>> pages = FrequentItems.create(FrequentParameters(epsilon=0.01, span=60_000))
@@ -104,9 +103,8 @@ class ItemSummary(StoredItems[P]):
     def frequent(self, n: int, share: float, now: int | None = None) -> list[FrequentItem]:
         """Return the items that may have `share` of the window [now - n, now), most frequent first.
 
-        1 <= n <= span; `now` is the summary's if None, a later one is a look ahead that changes
-        nothing. The share is taken to the millionth; one below epsilon raises SynopsisError, for
-        items would be missed.
+        1 <= n <= span; `now` as in `Stored`. The share is taken to the millionth; one below epsilon
+        raises SynopsisError, for items would be missed.
         """
         epsilon = self._parameters.epsilon
         if not is_from(epsilon, 1, share):
@@ -140,14 +138,11 @@ class ItemSummary(StoredItems[P]):
 
     def listed(self, n: int, share: float, now: int | None = None) -> FrequentBatch:
         """Return the items that may have `share`, 0 to 1, of a window, as a batch lists them."""
-        return self._listed(self._question(n, now), share)
+        return self._run(self._question(n, now), share)
 
-    def _listed(self, batch: Batch, share: float) -> FrequentBatch:
+    def _run(self, batch: Batch, share: float = 0) -> FrequentBatch:
         lists: FrequentBatch = type(self).run_batch(self._parameters, [self._data], batch, share)
         return lists
-
-    def _run(self, batch: Batch) -> FrequentBatch:
-        return self._listed(batch, 0)
 
 
 class FrequentItems(BlockSummary[FrequentParameters], ItemSummary[FrequentParameters]):

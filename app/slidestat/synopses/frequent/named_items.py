@@ -27,7 +27,7 @@ import numpy.typing as npt
 from slidestat.synopses.blocks.memory import FREQUENT
 from slidestat.synopses.blocks.parameters import FrequentParameters
 from slidestat.synopses.blocks.run import RunResult, run_blocks
-from slidestat.synopses.core import error_codes, wire
+from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import (
     NO_QUERIES,
@@ -330,9 +330,6 @@ def _texts_at(places: Integers, known: Known, stored: Sequence[bytes]) -> list[s
     ]
 
 
-Column = tuple[Integers, list[str]]
-
-
 class NamedItem(NamedTuple):
     """`lower <= count of the text <= upper`; the estimate is in the middle."""
 
@@ -370,9 +367,8 @@ class NamedItems(Stored[ItemParameters]):
     def query(self, n: int, share: float, now: int | None = None) -> list[NamedItem]:
         """Return the texts that may have `share` of the window [now - n, now), most frequent first.
 
-        1 <= n <= span; `now` is the summary's if None, a later one is a look ahead that changes
-        nothing. The share is taken to the millionth; one below epsilon raises SynopsisError, for
-        texts would be missed.
+        1 <= n <= span; `now` as in `Stored`. The share is taken to the millionth; one below epsilon
+        raises SynopsisError, for texts would be missed.
         """
         epsilon = self._parameters.epsilon
         if not is_from(epsilon, 1, share):
@@ -399,17 +395,14 @@ class NamedItems(Stored[ItemParameters]):
         ran, known = run_ids(self._parameters, [self._data], nothing, NO_QUERIES, 0, 0)
         return known, ran.before[: ran.held[0, -1]]
 
-    def _no_values(self) -> Column:
+    def _no_values(self) -> tuple[Integers, list[str]]:
         return NO_QUERIES, []
-
-    def _run(self, batch: Batch) -> NamedBatch:
-        return self._listed(batch, 0)
 
     def listed(self, n: int, share: float, now: int | None = None) -> NamedBatch:
         """Return the texts that may have `share`, 0 to 1, of a window, as a batch lists them."""
-        return self._listed(self._question(n, now), share)
+        return self._run(self._question(n, now), share)
 
-    def _listed(self, batch: Batch, share: float) -> NamedBatch:
+    def _run(self, batch: Batch, share: float = 0) -> NamedBatch:
         codes, texts = batch.values
         own = batch.holding(codes)
         return run_named_items_batch(self._parameters, [self._data], own, texts, share)
@@ -417,14 +410,9 @@ class NamedItems(Stored[ItemParameters]):
 
 def _counts_of(data: bytes) -> PairedItems | FrequentItems:
     """Return the summary of ids in stored bytes; raises SynopsisError."""
-    array = np.frombuffer(bytearray(data), np.uint8)
-    if len(array) < wire.BODY:
-        raise refused(error_codes.NOT_A_SYNOPSIS, 0)
-    is_old = array[3] == IN_BLOCKS
+    is_old = data[3:4] == bytes([IN_BLOCKS])
     kinds = (IN_BLOCKS, FREQUENT) if is_old else (IN_PAIRS, PAIRED)
-    error_code, _, number, inner, ends = open_inner(
-        array, np.array([0, len(array)], np.int64), *kinds
-    )
+    error_code, _, number, inner, ends = open_inner(*joined([data]), *kinds)
     if error_code != error_codes.OK:
         raise refused(error_code, number, kinds[0])
     state = inner[: ends[1]].tobytes()

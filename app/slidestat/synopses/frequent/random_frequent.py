@@ -35,7 +35,7 @@ from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
-from slidestat.synopses.core.envelope import damaged, refused
+from slidestat.synopses.core.envelope import decoded, named_by_bytes, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_columns, with_room
 from slidestat.synopses.core.parameters import PARTS
@@ -47,9 +47,7 @@ from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummar
 class RandomFrequentParameters(DrawnParameters):
     """Frequent items of windows of up to `span`, by random sampling.
 
-    epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
-    longest window kept, 1 to 2^53, in the unit of the event times: for the last N events, number
-    the events and give the numbers as times. delta: how often a count of a window may be lower
+    epsilon, span: as for `FrequentParameters`. delta: how often a count of a window may be lower
     still, 1e-9 to 0.5. seed: 0 to 2^63 - 1; streams with the same seed draw the same numbers of
     events. Raises SynopsisError for anything else.
     """
@@ -64,9 +62,7 @@ class RandomFrequentParameters(DrawnParameters):
 
     @property
     def reach(self) -> int:
-        """The number of groups of a level that are sampled: so many of the last events are
-        exact.
-        """
+        """The number of groups of a level that are sampled, and of last events that are exact."""
         return ceil(2 * self.rarity / self.epsilon) + 8
 
     @property
@@ -164,10 +160,7 @@ def _run(
     facts: Integers,
     ends: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers]:
-    """Run each group's events and queries in time order.
-
-    Returns (error, group, its two numbers, new arena, its offsets, the lists).
-    """
+    """Run each group's events and queries, as `drive` describes; return the lists, too."""
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     state = np.empty(sticky.STATE_SIZE, np.int64)
@@ -239,15 +232,10 @@ def run_random_frequent_batch(
     queries, windows = batch.shape
     facts = np.empty((3, queries, windows), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
-    out, offsets, lists = drive(
-        _run,
-        (parameters.head, parameters.shares, parameters.rarity),
-        states,
-        columns,
-        *(batch.items(), part, facts, ends),
-        kinds=(parameters.stored_kind,),
-        error_of=summary_error,
-    )
+    made_with = parameters.head, parameters.shares, parameters.rarity
+    given = made_with, states, columns, batch.items(), part, facts, ends
+    kinds = (parameters.stored_kind,)
+    out, offsets, lists = drive(_run, *given, kinds=kinds, error_of=summary_error)
     return FrequentBatch(split(out, offsets), ends, *lists[:, : ends[-1]], *facts)
 
 
@@ -282,16 +270,10 @@ def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
     state = np.empty(sticky.STATE_SIZE, np.int64)
     shares = np.empty(2)
     is_fixed = data[3:4] == bytes([sticky.FIXED_RANDOM_FREQUENT])
-    kind = sticky.FIXED_RANDOM_FREQUENT if is_fixed else sticky.RANDOM_FREQUENT
-    error_code, number, seed, span, _ = sticky.read_head(array, 0, len(array), kind, shares)
-    if error_code != error_codes.OK:
-        raise refused(error_code, number, kind)
-    epsilon, delta = shares.tolist()
-    try:
-        made = FixedRandomFrequentParameters if is_fixed else RandomFrequentParameters
-        parameters = made(epsilon, int(span), delta, int(seed))
-    except SynopsisError:
-        raise damaged() from None
+    made = FixedRandomFrequentParameters if is_fixed else RandomFrequentParameters
+    kind = made.stored_kind
+    seed, span, _ = decoded(sticky.read_head, data, (kind,), kind, shares)
+    parameters = named_by_bytes(made.of_bytes, shares.tolist(), int(span), int(seed))
     error_code, _, _, samples = open_state(parameters.head, shares, array, 0, len(array), state, 0)
     if error_code != error_codes.OK:
         raise refused(error_code, 0)

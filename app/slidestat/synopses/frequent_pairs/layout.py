@@ -64,11 +64,9 @@ def promise(waiting: int) -> float:
 
 @dataclass(frozen=True)
 class PairedParameters(SummaryParameters):
-    """Frequent items of windows of up to `span`, in pairs.
+    """Frequent items of windows of up to `span`, in pairs; the two as for `FrequentParameters`.
 
-    epsilon: by which share of the window's events a count may be too low, 0.001 to 0.5. span:
-    longest window kept, 1 to 2^53, in the unit of the event times: for the last N events, number
-    the events and give the numbers as times. Raises SynopsisError for anything else.
+    Raises SynopsisError for anything else.
     """
 
     what: ClassVar[str] = "frequent items"
@@ -80,10 +78,7 @@ class PairedParameters(SummaryParameters):
 
     @property
     def relative_width(self) -> float:
-        """The promise: upper - lower is less than this share of the window's events, or 0.
-
-        It is at most epsilon; the estimate, in the middle, is off by half of it at most.
-        """
+        """The promise, as that of `FrequentParameters`."""
         return promise(choose(self.epsilon)[0])
 
 

@@ -26,8 +26,7 @@ from slidestat.synopses.blocks.run import RunResult, summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, Joined, follows
-from slidestat.synopses.core.envelope import damaged, refused
-from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.envelope import damaged, named_by_bytes, refused
 from slidestat.synopses.core.keyed import drive, open_body, with_columns, with_room
 from slidestat.synopses.core.parameters import PARTS
 from slidestat.synopses.frequent.frequent_items import FrequentBatch, ItemSummary, part_of
@@ -231,11 +230,7 @@ def _run(
     ends: Integers,
     held: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Integers, Integers]:
-    """Run each group's events and queries in time order; `run_pairs` describes them.
-
-    Returns (error, group, its two numbers, new arena, its offsets, the lists, the items held
-    before, and now).
-    """
+    """Run as `drive` describes; return the lists, and the items held before, and now, too."""
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     made_with = codec.put_parameters(epsilon, head[layout.SPAN])
@@ -323,14 +318,9 @@ def run_pairs(
     facts = np.empty((3, queries, windows), np.int64)
     ends = np.zeros(queries * windows + 1, np.int64)
     held = np.zeros((2, batch.groups + 1), np.int64)
+    given = (parameters.head, parameters.epsilon), states, columns, items, part, instead, facts
     out, offsets, lists, before, now = drive(
-        _run,
-        (parameters.head, parameters.epsilon),
-        states,
-        columns,
-        *(items, part, instead, facts, ends, held),
-        kinds=PairedItems.kinds,
-        error_of=summary_error,
+        _run, *given, ends, held, kinds=PairedItems.kinds, error_of=summary_error
     )
     listed = lists[:, : ends[-1]]
     return RunResult(out, offsets, np.empty(0), facts, ends, listed, before, now, held)
@@ -377,10 +367,7 @@ def _start_of(data: bytes) -> tuple[PairedParameters, Integers, int]:
     error_code, number, epsilon, at = codec.read_parameters(array, 0, len(array), layout.PAIRED)
     if error_code != error_codes.OK:
         raise refused(error_code, number, layout.PAIRED)
-    try:
-        parameters = PairedParameters(float(epsilon), int(number))
-    except SynopsisError:
-        raise damaged() from None
+    parameters = named_by_bytes(PairedParameters, float(epsilon), int(number))
     state = np.empty(layout.STATE_SIZE, np.int64)
     held, at = codec.read_numbers(array, at, len(array), state)
     if at < 0:

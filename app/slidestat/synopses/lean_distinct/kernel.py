@@ -184,11 +184,10 @@ def run(
     items: Integers,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Take in each group's events and answer its queries; `drive` gives it its arguments.
+    """Run each group's events and queries in time order, as `drive` describes; `events` are times.
 
-    `events` are their times. answers[0] is the number of distinct items where it is known, else -1
-    and answers[1] how many bits are set. Returns (error, group, its two numbers, new arena, its
-    offsets).
+    answers[0] is the number of distinct items where it is known, else -1 and answers[1] how many
+    bits are set.
     """
     starts, events, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1

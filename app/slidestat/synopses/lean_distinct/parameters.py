@@ -37,9 +37,8 @@ class LeanDistinctParameters(SketchParameters):
     """The number of distinct items in windows of up to `span`.
 
     epsilon: largest relative error wanted, 0.01 to 0.5, at most six decimals. delta: the chance of
-    a larger one, 10^-6 to 0.1, at most nine decimals. span: longest window kept, 1 to 2^53, in the
-    unit of the event times. seed: 0 to 2^63 - 1, of the hash function; synopses are merged only if
-    theirs is the same. Raises SynopsisError for anything else.
+    a larger one, 10^-6 to 0.1, at most nine decimals. span, seed: as for `DistinctParameters`.
+    Raises SynopsisError for anything else.
     """
 
     def __post_init__(self) -> None:

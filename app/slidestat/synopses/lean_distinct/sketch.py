@@ -1,9 +1,8 @@
 """How many distinct items one stream had, over any window up to the span, in little room.
 
-Source: Datar, Gionis, Indyk, Motwani 2002, section 6.5: the bitmaps of Flajolet and Martin (1983),
-with the latest time at which each bit was set instead of the bit. A bit is set in a window if that
-time is in it. Of the bits that are set all are counted; and the newest 4 / epsilon items are kept
-as they are, so that few items are counted exactly. What it promises and costs: README.md.
+Source: as flajolet_martin.py: Datar, Gionis, Indyk, Motwani 2002, section 6.5. Of the bits that are
+set all are counted; and the newest 4 / epsilon items are kept as they are, so that few items are
+counted exactly. What it promises and costs: README.md.
 
 What is kept is a function of the latest time of each live item, and that of a union is the later
 one of both: so merging loses nothing, and batches cannot show.
@@ -18,14 +17,12 @@ from math import inf
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult, joined, split, window_length
-from slidestat.synopses.core.envelope import damaged, refused
-from slidestat.synopses.core.errors import SynopsisError
+from slidestat.synopses.core.envelope import damaged, decoded, named_by_bytes, refused
 from slidestat.synopses.core.keyed import drive
 from slidestat.synopses.core.stored import Estimating, StoredItems
 from slidestat.synopses.distinct.batch import common, item_column
@@ -74,11 +71,7 @@ class _Figures(BitFigures):
 _figures = lru_cache(maxsize=4)(_Figures)  # Of the finest, each takes 170 MB.
 
 
-def figures_for(
-    parameters: LeanDistinctParameters,
-    exact: npt.NDArray[np.float64],
-    set_bits: npt.NDArray[np.float64],
-) -> Floats:
+def figures_for(parameters: LeanDistinctParameters, exact: Floats, set_bits: Floats) -> Floats:
     """Return float64[3, ...]: estimates, lowers and uppers of the windows of a kernel's answers.
 
     exact: the number of distinct items where it is known, else -1. set_bits: of the others, how
@@ -101,10 +94,8 @@ def run_lean_distinct_batch(
 ) -> BatchResult:
     """Feed and ask many synopses of distinct items at once, one a group (key).
 
-    The values of `batch` are items, int64 or uint64. The answer is the number of distinct ones: one
-    below `parameters.exact` is exact, as estimate, lower and upper. For others lower <= exact <=
-    upper, and the estimate is off by at most epsilon of the exact number, with a confidence of
-    1 - delta each.
+    All is as of `run_distinct_batch`, `parameters.exact` being the capacity; and an estimate is off
+    by at most epsilon of the exact number, with the same confidence.
 
     Cost: O(bytes in + events + queries * (bits set, or events in a window with fewer than `exact`
     items) + bytes out), and once a millisecond or so for each number of bits that comes up.
@@ -127,19 +118,6 @@ def united(parameters: LeanDistinctParameters, states: Sequence[bytes]) -> bytes
         place = int(part) if len(states) > 1 else -1
         raise error_codes.synopsis_error(int(error_code), int(a), 0, place, LeanDistinct.kinds)
     return bytes(out[: ends[1]])
-
-
-def window_of(parameters: LeanDistinctParameters, state: bytes, start: int) -> bytes:
-    """Return a state of span 1 at time 1 that has, as events at 0, those that `state`, made with
-    `parameters`, has from `start` on.
-
-    Raises SynopsisError for bytes that are no such state. Cost: O(bytes).
-    """
-    arena = np.frombuffer(bytearray(state), np.uint8)
-    error_code, a, out, end = _window(head_of(parameters), arena, start)
-    if error_code != error_codes.OK:
-        raise refused(error_code, a, codec.LEAN_DISTINCT)
-    return bytes(out[:end])
 
 
 @kernel
@@ -196,9 +174,12 @@ class LeanDistinct(StoredItems[LeanDistinctParameters], Estimating[LeanDistinctP
 
         It answers as this one does of that window. `n` and `now` as in `query`. Cost: O(bytes).
         """
-        at = self._at(now)
-        start = at - window_length(n, self._parameters.span)
-        return window_of(self._parameters, self._data, start)
+        start = self._at(now) - window_length(n, self._parameters.span)
+        arena = np.frombuffer(bytearray(self._data), np.uint8)
+        error_code, a, out, end = _window(head_of(self._parameters), arena, start)
+        if error_code != error_codes.OK:
+            raise refused(error_code, a, codec.LEAN_DISTINCT)
+        return bytes(out[:end])
 
     def check(self) -> None:
         """Raise SynopsisError unless the state is what its items and bits are written as."""
@@ -207,26 +188,14 @@ class LeanDistinct(StoredItems[LeanDistinctParameters], Estimating[LeanDistinctP
 
 
 def merge_lean_distinct(states: Sequence[bytes]) -> bytes:
-    """Return the state of the union of the streams of `states`, all of the same parameters.
-
-    Its time is the latest of theirs, and it is what one synopsis fed with all their events in order
-    of time would have. Raises SynopsisError for no states, for states of different parameters, and
-    for bytes that are none. Cost: O(bytes).
-    """
+    """Return the state of the union of the streams, as `merge_distinct`. Cost: O(bytes)."""
     states = [*states]
     return united(common([_read(state)[0] for state in states]), states)
 
 
 def _read(data: bytes) -> tuple[LeanDistinctParameters, int]:
     """Return what `data` was made with, and its time; SynopsisError for no such state."""
-    array = np.frombuffer(bytearray(data), np.uint8)
     head, state = np.zeros(codec.HEAD_SIZE, np.int64), np.zeros(codec.STATE_SIZE, np.int64)
-    given = codec.LEAN_DISTINCT, codec.SHORTEST_ITEM, head, state
-    error_code, number, _ = read_head(array, 0, len(array), *given)
-    if error_code != error_codes.OK:
-        raise refused(error_code, number, codec.LEAN_DISTINCT)
-    try:
-        made = LeanDistinctParameters.of_stored(head)
-    except SynopsisError:
-        raise damaged() from None
-    return made, int(state[NOW])
+    kind = codec.LEAN_DISTINCT
+    decoded(read_head, data, (kind,), kind, codec.SHORTEST_ITEM, head, state)
+    return named_by_bytes(LeanDistinctParameters.of_stored, head), int(state[NOW])

@@ -203,7 +203,7 @@ class WindowTotals(WindowSummary):
             histogram = ExponentialHistogram.from_bytes(state)
             if isinstance(histogram.parameters, SumParameters):
                 decimals = histogram.parameters.decimals
-                is_exact = not codec.strays_of(state)
+                is_exact = histogram.is_exact
             found = histogram.query(n, now)
         scale = 10 ** (decimals or 0)
         lower, upper = Fraction(found.lower) * scale, Fraction(found.upper) * scale

@@ -255,10 +255,8 @@ def run(
     values: Floats,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `drive` gives it its arguments.
-
-    answers[statistic, 0..2, query, span] receives estimate, lower and upper, those of SIZE, too.
-    Returns (error code, group, its two numbers, new arena, its offsets).
+    """Run each group's events and queries in time order, as `drive` describes, with
+    answers[statistic, 0..2, query, span], those of SIZE, too.
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1

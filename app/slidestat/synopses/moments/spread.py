@@ -59,12 +59,6 @@ class _Moments:
         squares = (column[moments.HIGH] << 40) + column[moments.LOW]
         return cls(column[moments.COUNT], column[moments.ABOVE] - column[moments.BELOW], squares)
 
-    def add(self, buckets: Integers, at: int) -> None:
-        column = buckets[:, at].tolist()
-        self.count += column[moments.COUNT]
-        self.total += column[moments.ABOVE] - column[moments.BELOW]
-        self.squares += (column[moments.HIGH] << 40) + column[moments.LOW]
-
     def __add__(self, other: "_Moments") -> "_Moments":
         return _Moments(
             self.count + other.count, self.total + other.total, self.squares + other.squares
@@ -91,10 +85,12 @@ def large_spread(states: Sequence[bytes], starts: Sequence[int]) -> Floats:
     for data, start in zip(states, starts, strict=True):
         head, state, buckets = decoded(data)
         decimals = int(head[codec.DECIMALS])
-        for i in range(int(state[codec.KEPT]) - 1, -1, -1):
-            if buckets[codec.NEWEST, i] < start:
-                break
-            (cut if buckets[codec.FIRST, i] < start else newer).add(buckets, i)
+        buckets = buckets[:, : int(state[codec.KEPT])]
+        live = buckets[:, buckets[codec.NEWEST] >= start]
+        is_cut = live[codec.FIRST] < start
+        newer += _Moments.of(live[:, ~is_cut])
+        cut += _Moments.of(live[:, is_cut])
+        if live.size:
             inexact |= int(state[codec.INEXACT])
     found: Floats = np.full((kernel.STATISTICS, 3), np.nan)
     if newer.count:
@@ -239,18 +235,12 @@ def run_spread_batch(
     buckets + bytes out), amortised.
     """
     columns, values = batch.within(parameters.span), batch.doubles()
-    head = np.empty(codec.HEAD_SIZE, np.int64)
-    head[codec.PARTS] = parameters.parts
-    head[codec.SPAN] = parameters.span
-    head[codec.DECIMALS] = parameters.decimals
+    head = np.array([parameters.parts, parameters.span, parameters.decimals], np.int64)
     answers: Floats = np.empty((kernel.STATISTICS + 1, 3, *batch.shape), np.float64)
     given = (head,), states, columns, values, answers
     out, ends = drive(kernel.run, *given, kinds=(codec.SPREAD,), values=values)
     new = split(out, ends)
-    of = [BatchResult(new, *answer) for answer in answers]
-    return SpreadResult(
-        new, of[kernel.MEAN], of[kernel.VARIANCE], of[kernel.DEVIATION], of[kernel.SIZE]
-    )
+    return SpreadResult(new, *(BatchResult(new, *answer) for answer in answers))
 
 
 class Spread(StoredSynopsis[SpreadParameters]):
@@ -275,10 +265,9 @@ class Spread(StoredSynopsis[SpreadParameters]):
         return parameters, int(state[codec.NOW])
 
     def mean(self, n: int, now: int | None = None) -> Estimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the synopsis's if None.
+        """Estimate the mean of the window [now - n, now), 1 <= n <= span, `now` as in `Stored`.
 
-        NaN, three times, for an empty window. A later `now` is a look ahead that changes nothing;
-        an earlier one raises SynopsisError. Cost: O(bytes).
+        NaN, three times, for an empty window. Cost: O(bytes).
         """
         return self._ask(kernel.MEAN, n, now)
 

@@ -38,11 +38,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from slidestat.kernels.compile import kernel
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Bytes, Floats, Integers
+from slidestat.synopses.core.arrays import Bools, Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN
 from slidestat.synopses.core.envelope import refused
 from slidestat.synopses.core.errors import WindowTooLargeError
@@ -63,8 +62,6 @@ half of MAX_WEIGHT, what is older in its first bucket does not go beyond MAX_WEI
 
 MAX_PER_WEIGHT = 1 << 32
 """No number of a sketch is more than this, of either sign, for each unit of weight."""
-
-Marks = npt.NDArray[np.bool_]
 
 
 class Function(ABC):
@@ -103,7 +100,7 @@ class Buckets:
     first: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     items: Integers = field(default_factory=lambda: np.empty(0, np.int64))
     weights: Integers = field(default_factory=lambda: np.empty(0, np.int64))
-    single: Marks = field(default_factory=lambda: np.empty(0, np.bool_))
+    single: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
     sketches: Integers = field(init=False)
     left: int = LEAST_STEP
     now: int = TIME_MIN
@@ -369,12 +366,8 @@ def read(data: bytes, kind: int, settings: bytes, span: int, width: int) -> Buck
 def write(buckets: Buckets, kind: int, settings: bytes, span: int) -> bytes:
     """Return the buckets as bytes, those that have expired left out."""
     buckets.drop_before(buckets.now - span)
-    columns = np.empty((_ROWS, len(buckets.newest)), np.int64)
-    columns[_NEWEST] = buckets.newest[::-1]
-    columns[_FIRST] = buckets.first[::-1]
-    columns[_ITEM] = buckets.items[::-1]
-    columns[_WEIGHT] = buckets.weights[::-1]
-    columns[_SINGLE] = buckets.single[::-1]
+    kept = buckets.newest, buckets.first, buckets.items, buckets.weights, buckets.single
+    columns = np.ascontiguousarray(np.stack(kept)[:, ::-1], np.int64)
     rows = np.ascontiguousarray(buckets.sketches[::-1])
     own = np.frombuffer(bytearray(settings), np.uint8)
     return bytes(_write(kind, own, buckets.now, buckets.left, columns, rows).tobytes())

@@ -30,7 +30,7 @@ from slidestat.synopses.core.batch import (
     require_states,
     row_of,
 )
-from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
+from slidestat.synopses.core.envelope import Body, body_of, named_by_bytes, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.parameters import MAX_SPAN, check_whole, is_from
 from slidestat.synopses.core.stored import Estimating
@@ -306,12 +306,8 @@ class LpNorm(Estimating[LpNormParameters]):
     def _opened(cls, data: bytes) -> tuple[LpNormParameters, int]:
         body = Body(body_of(data, LP_NORM))
         span, p, epsilon, delta, seed = (body.number() for _ in range(5))
-        try:
-            parameters = LpNormParameters(
-                (p + _PARTS) / _PARTS, epsilon / _PARTS, delta / _PARTS, span, seed
-            )
-        except SynopsisError:
-            raise damaged() from None
+        shares = (p + _PARTS) / _PARTS, epsilon / _PARTS, delta / _PARTS
+        parameters = named_by_bytes(LpNormParameters, *shares, span, seed)
         return parameters, _read(parameters, data).now
 
     def insert(

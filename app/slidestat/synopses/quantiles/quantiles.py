@@ -5,9 +5,8 @@ deterministic sketch for fixed-size, variable-size and n-of-N windows, as one se
 events in the window, the p-quantile is the element of rank max(1, ceil(p m)) in order of value.
 What it promises and costs: blocks/README.md. Why: docs/proofs.md.
 
-Made with `FixedQuantileParameters`, it is for the window of the last `span` events alone, each with
-a number of its own, in O(1/epsilon log^2(1/epsilon)) values and the fresh ones (one_window.py); of
-windows of n < span events, ranks are off by at most epsilon min(span, events so far) then.
+Made with `FixedQuantileParameters`, it has O(1/epsilon log^2(1/epsilon)) values and the fresh ones
+(one_window.py).
 
 >>> from slidestat.synopses import QuantileParameters, Quantiles
 >>> latencies = Quantiles.create(QuantileParameters(epsilon=0.01, span=60_000))
@@ -94,9 +93,6 @@ def run_quantile_batch(
     return QuantileBatch(result.states, *result.answers)
 
 
-__all__ = ["QuantileEstimate", "QuantileParameters", "Quantiles"]
-
-
 class QuantileEstimate(NamedTuple):
     """`lower <= exact <= upper`, always; a rank of `estimate` is at most `rank_error` from exact's.
 
@@ -117,18 +113,16 @@ class _QuantileSummary(BlockSummary[P], StoredSynopsis[P]):
     """The part that is the same however quantiles are kept."""
 
     def query(self, n: int, quantile: float, now: int | None = None) -> QuantileEstimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
+        """Answer for the window [now - n, now), 1 <= n <= span, `now` as in `Stored`.
 
-        `quantile`, from 0 to 1, has at most six decimals. A later `now` is a look ahead that
-        changes nothing; an earlier one raises SynopsisError.
+        `quantile`, from 0 to 1, has at most six decimals.
         """
-        asked = self._question(n, now)
-        result = run_quantile_batch(self._parameters, [self._data], asked, [quantile])
+        result = self._run(self._question(n, now), [quantile])
         figures = (result.estimates, result.lowers, result.uppers, result.rank_errors)
         return QuantileEstimate(*(float(figure[0, 0, 0]) for figure in figures))
 
-    def _run(self, batch: Batch) -> QuantileBatch:
-        return run_quantile_batch(self._parameters, [self._data], batch, ())
+    def _run(self, batch: Batch, quantiles: Sequence[float] = ()) -> QuantileBatch:
+        return run_quantile_batch(self._parameters, [self._data], batch, quantiles)
 
 
 class Quantiles(_QuantileSummary[QuantileParameters]):
@@ -142,9 +136,8 @@ class Quantiles(_QuantileSummary[QuantileParameters]):
 class RandomQuantiles(_QuantileSummary[RandomQuantileParameters]):
     """A synopsis of the values of one stream, by random thinning: right but for a stated chance.
 
-    Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004),
-    sections 5 and 7: their randomised sketch for fixed-size, variable-size and n-of-N windows, as
-    one set of blocks. What differs from theirs: random_layout.py.
+    Source: Arasu and Manku 2004, sections 5 and 7: their randomised sketch, as one set of blocks.
+    What differs from theirs: random_layout.py.
 
     What it promises and costs: blocks/README.md. The draws are a function of the seed and of the
     events' numbers: replays repeat them, and answers of overlapping windows fail together. For the

@@ -237,10 +237,7 @@ def chosen(head: Integers, kept: Integers, start: int) -> Integers:
 def run(
     head: Integers, arena: Bytes, offsets: Integers, columns: Columns, bits: Integers
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Take in each group's events; `drive` gives it its arguments (bits: of the values).
-
-    Returns (error, group, its two numbers, new arena, its offsets).
-    """
+    """Take in each group's events, as `drive` describes; bits: of the values."""
     starts, times, _, _, _, _, _ = columns
     groups = len(starts) - 1
     found = np.empty(HEAD_SIZE, np.int64)

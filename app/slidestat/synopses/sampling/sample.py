@@ -96,7 +96,9 @@ def run_sample_batch(
     priority for each event (k with replacement).
     """
     bits = batch.doubles().view(np.int64)
-    given = (_head(parameters),), states, batch.columns, bits
+    kind = kernel.WITH_REPLACEMENT if parameters.replacement else kernel.WITHOUT_REPLACEMENT
+    head = np.array([kind, parameters.size, parameters.span, parameters.seed], np.int64)
+    given = (head,), states, batch.columns, bits
     out, ends = drive(kernel.run, *given, kinds=SlidingSample.kinds)
     return split(out, ends)
 
@@ -116,28 +118,21 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[SampleParameters, int]:
         head, state, _ = _read(data)
-        replacement = int(head[kernel.KIND]) == kernel.WITH_REPLACEMENT
-        size, span, seed = int(head[kernel.SIZE]), int(head[kernel.SPAN]), int(head[kernel.SEED])
-        return SampleParameters(size, span, seed, replacement), int(state[kernel.NOW])
+        kind, *made_with = head.tolist()
+        parameters = SampleParameters(*made_with, kind == kernel.WITH_REPLACEMENT)
+        return parameters, int(state[kernel.NOW])
 
     def sample(self, n: int, now: int | None = None) -> Sample:
-        """Return the sample of the window [now - n, now), 1 <= n <= span; `now` as in `advance`.
+        """Return the sample of the window [now - n, now), 1 <= n <= span; `now` as in `Stored`.
 
         Without replacement, old to new; with, one event for each draw (none for an empty window).
-        A later `now` is a look ahead that changes nothing; an earlier one raises SynopsisError.
         Cost: O(bytes), and what the header says of a query.
         """
-        at = self._at(now)
-        start = at - window_length(n, self._parameters.span)
+        start = self._at(now) - window_length(n, self._parameters.span)
         head, _, kept = _read(self._data)
-        columns = kept[:, kernel.chosen(head, kept, start)]
-        whole = not self._parameters.replacement and columns.shape[1] < self._parameters.size
-        return Sample(
-            columns[kernel.INDEX],
-            columns[kernel.TIME],
-            columns[kernel.BITS].view(np.float64),
-            whole,
-        )
+        indices, times, bits = kept[:, kernel.chosen(head, kept, start)]
+        whole = not self._parameters.replacement and len(bits) < self._parameters.size
+        return Sample(indices, times, bits.view(np.float64), whole)
 
     def kept(self) -> int:
         """Return how many events are kept."""
@@ -157,11 +152,6 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
 
     def _moved(self, times: Integers, values: Floats, to: Integers | None) -> bytes:
         return run_sample_batch(self._parameters, [self._data], moving(times, values, to))[0]
-
-
-def _head(parameters: SampleParameters) -> Integers:
-    kind = kernel.WITH_REPLACEMENT if parameters.replacement else kernel.WITHOUT_REPLACEMENT
-    return np.array([kind, parameters.size, parameters.span, parameters.seed], np.int64)
 
 
 def _read(data: bytes) -> tuple[Integers, Integers, Integers]:

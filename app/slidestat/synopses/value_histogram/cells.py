@@ -18,7 +18,6 @@ import numpy as np
 from slidestat.kernels.compile import borrowing_kernel, kernel
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Integers
-from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.exponential_histogram import units
 from slidestat.synopses.exponential_histogram.canonical import (
     LIVE_LIMIT,
@@ -274,24 +273,3 @@ def count(
         return 0.0, 0.0, 0.0
     newer, size = bucket_at(table[TOTAL, cell], head[PER_LEVEL], runs[1, low - 1] - 1)
     return units.bounds(newer, size, 1, False)
-
-
-def check_cells(head: Integers, now: int, table: Integers, runs: Integers) -> None:
-    """Raise SynopsisError unless each cell keeps invariant 2.1: a bucket of size c has at least
-    l (c - 1) newer events; and its edges are inside the span, in order. Cost: O(buckets * log).
-    """
-    span, per_level = int(head[SPAN]), int(head[PER_LEVEL])
-    start = 0
-    for item, total, end in table.T.tolist():
-        times = np.repeat(runs[0, start:end], np.diff(runs[1, start:end], prepend=0)).tolist()
-        newer = 0
-        later = now - 1
-        for i, time in enumerate(times):
-            size = int(bucket_at(total, per_level, i)[1])
-            if newer < per_level * (size - 1):
-                raise SynopsisError(f"{item}: invariant 2.1 fails, {size} behind {newer} events")
-            if not (now - span <= time <= later):
-                raise SynopsisError(f"{item}: edge {time} is out of order or expired")
-            newer += size
-            later = time
-        start = end

@@ -12,6 +12,7 @@ from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, spl
 from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError, WindowTooLargeError
 from slidestat.synopses.core.keyed import drive, with_columns, with_room
+from slidestat.synopses.exponential_histogram.canonical import bucket_at
 from slidestat.synopses.value_histogram import cells
 from slidestat.synopses.value_histogram.cells_codec import read, room_for, write
 
@@ -51,10 +52,7 @@ def _run(
     ids: Integers,
     list_ends: Integers,
 ) -> tuple[int, int, int, int, Bytes, Integers, Integers, Floats]:
-    """Run each group's events and queries in time order; `run_cells` describes the arrays.
-
-    Returns (error, group, its two numbers, new arena, its offsets, listed ids, their figures).
-    """
+    """Run as `drive` describes; return the listed ids and their figures, too."""
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
     state = np.empty(cells.STATE_SIZE, np.int64)
@@ -142,9 +140,29 @@ def _error_of(error_code: int, a: int, b: int, group: int, kinds: Sequence[int])
 def inspect(settings: Settings, data: bytes) -> tuple[int, Integers, Integers]:
     """Return the now, the table and the runs of stored cells; SynopsisError for other bytes."""
     state = np.empty(cells.STATE_SIZE, np.int64)
-    table = np.empty((cells.ROWS, 0), np.int64)
-    runs = np.empty((2, 0), np.int64)
-    kinds = (int(settings.head[cells.KIND]),)
-    given = settings.stored, settings.head, state, table, runs
-    table, runs = decoded(read, data, kinds, *given)
+    nothing = np.empty((cells.ROWS, 0), np.int64), np.empty((2, 0), np.int64)
+    given = settings.stored, settings.head, state, *nothing
+    table, runs = decoded(read, data, (int(settings.head[cells.KIND]),), *given)
     return int(state[cells.NOW]), table[:, : state[cells.CELLS]], runs
+
+
+def check_cells(settings: Settings, data: bytes) -> None:
+    """Raise SynopsisError unless each cell keeps invariant 2.1: a bucket of size c has at least
+    l (c - 1) newer events; and its edges are inside the span, in order. Cost: O(buckets * log).
+    """
+    now, table, runs = inspect(settings, data)
+    span, per_level = settings.head[[cells.SPAN, cells.PER_LEVEL]].tolist()
+    start = 0
+    for item, total, end in table.T.tolist():
+        times = np.repeat(runs[0, start:end], np.diff(runs[1, start:end], prepend=0)).tolist()
+        newer = 0
+        later = now - 1
+        for i, time in enumerate(times):
+            size = int(bucket_at(total, per_level, i)[1])
+            if newer < per_level * (size - 1):
+                raise SynopsisError(f"{item}: invariant 2.1 fails, {size} behind {newer} events")
+            if not (now - span <= time <= later):
+                raise SynopsisError(f"{item}: edge {time} is out of order or expired")
+            newer += size
+            later = time
+        start = end

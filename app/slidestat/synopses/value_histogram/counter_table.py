@@ -48,8 +48,8 @@ from slidestat.synopses.core.parameters import (
 )
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import StoredItems
-from slidestat.synopses.value_histogram.cells import check_cells
-from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, inspect, run_cells
+from slidestat.synopses.value_histogram import cells_batch
+from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, run_cells
 
 COUNTER_TABLE = 17
 MAX_CAPACITY = 1_000_000
@@ -59,9 +59,8 @@ MAX_CAPACITY = 1_000_000
 class CounterTableParameters(CountingParameters):
     """Counts of items over windows of up to `span`.
 
-    epsilon: largest relative error of a count wanted, 10^-6 to 1. span: longest window kept, 1 to
-    2^53, in the unit of the event times. capacity: how many items may be live at once, 1 to 10^6.
-    The promise is for each item and each sum over items. Raises SynopsisError for anything else.
+    epsilon, span: as for `CountParameters`. capacity: how many items may be live at once, 1 to
+    10^6. The promise is for each item and each sum over items. Raises SynopsisError for others.
     """
 
     capacity: int
@@ -111,13 +110,11 @@ upper=1.0)}
         limits = MAX_SPAN, MAX_BUCKETS_PER_LEVEL, MAX_CAPACITY
         span, per_level, capacity = (body.number(1, limit) for limit in limits)
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
-        return parameters, inspect(parameters.settings, data)[0]
+        return parameters, cells_batch.inspect(parameters.settings, data)[0]
 
     def query(self, n: int, now: int | None = None) -> dict[int, Estimate]:
-        """Return the count of each item that came in the window [now - n, now), 1 <= n <= span.
-
-        `now` is the table's if None. A later one is a look ahead that changes nothing; an earlier
-        one raises SynopsisError. Cost: O(bytes).
+        """Return the count of each item that came in the window [now - n, now), 1 <= n <= span,
+        `now` as in `Stored`. Cost: O(bytes).
         """
         found = self._run(self._question(n, now))
         figures = np.stack([found.estimates, found.lowers, found.uppers], axis=1).tolist()
@@ -125,8 +122,7 @@ upper=1.0)}
 
     def check(self) -> None:
         """Raise SynopsisError unless each item keeps the invariants of an exponential histogram."""
-        settings = self._parameters.settings
-        check_cells(settings.head, *inspect(settings, self._data))
+        cells_batch.check_cells(self._parameters.settings, self._data)
 
 
 _STREAM = 31  # tells these draws from others of the same seed

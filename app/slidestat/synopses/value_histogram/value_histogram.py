@@ -19,9 +19,9 @@ from typing import ClassVar
 import numpy as np
 
 from slidestat.synopses.core import error_codes, wire
-from slidestat.synopses.core.arrays import Floats, Integers
+from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.batch import Batch, BatchResult, real
-from slidestat.synopses.core.envelope import Body, body_of, damaged, varint
+from slidestat.synopses.core.envelope import Body, body_of, damaged, named_by_bytes, varint
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
@@ -31,8 +31,7 @@ from slidestat.synopses.core.parameters import (
     CountingParameters,
 )
 from slidestat.synopses.core.stored import StoredSynopsis
-from slidestat.synopses.value_histogram.cells import check_cells
-from slidestat.synopses.value_histogram.cells_batch import Settings, inspect, run_cells
+from slidestat.synopses.value_histogram.cells_batch import Settings, check_cells, inspect, run_cells
 
 # The edges of bins as bytes: how many there are; then a byte, the least number of decimals, 0 to
 # 9, with which all of them are whole multiples of 10^-decimals (below 2^51): the first multiple,
@@ -100,10 +99,9 @@ VALUE_HISTOGRAM = 16
 class ValueHistogramParameters(CountingParameters):
     """Counts of events by value over windows of up to `span`.
 
-    epsilon: largest relative error of a count wanted, 10^-6 to 1. span: longest window kept, 1 to
-    2^53, in the unit of the event times. edges: 1 to 1,000 finite numbers that rise; a value equal
-    to an edge is in the bin above it. The promise is for each bin and each sum of bins. Raises
-    SynopsisError for anything else.
+    epsilon, span: as for `CountParameters`. edges: 1 to 1,000 finite numbers that rise; a value
+    equal to an edge is in the bin above it. The promise is for each bin and each sum of bins.
+    Raises SynopsisError for anything else.
     """
 
     edges: tuple[float, ...]
@@ -127,14 +125,6 @@ class ValueHistogramParameters(CountingParameters):
         return Settings(np.array(head, np.int64), np.frombuffer(bytearray(stored), np.uint8))
 
 
-def _bins_of(parameters: ValueHistogramParameters, values: Floats) -> Integers:
-    finite = np.isfinite(values)
-    if not finite.all():
-        worst = float(values[np.argmin(finite)])
-        raise error_codes.synopsis_error(error_codes.NOT_FINITE, 0, 0, -1, value=worst)
-    return np.searchsorted(np.array(parameters.edges), values, side="right").astype(np.int64)
-
-
 def run_value_histogram_batch(
     parameters: ValueHistogramParameters, states: Sequence[bytes | None], batch: Batch
 ) -> BatchResult:
@@ -143,7 +133,12 @@ def run_value_histogram_batch(
     The values are float64. The answers are float64[queries, spans, bins]; `at_least` and `below`
     add them up. Raises SynopsisError also for values that are not finite.
     """
-    bins = _bins_of(parameters, batch.doubles())
+    values = batch.doubles()
+    finite = np.isfinite(values)
+    if not finite.all():
+        worst = float(values[np.argmin(finite)])
+        raise error_codes.synopsis_error(error_codes.NOT_FINITE, 0, 0, -1, value=worst)
+    bins = np.searchsorted(np.array(parameters.edges), values, side="right").astype(np.int64)
     result = run_cells(parameters.settings, states, batch, bins)
     lists = len(result.ends) - 1
     figures = np.zeros((3, lists, parameters.bins), np.float64)
@@ -193,18 +188,13 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
     def _opened(cls, data: bytes) -> tuple[ValueHistogramParameters, int]:
         body = Body(body_of(data, VALUE_HISTOGRAM))
         span, per_level = body.number(1, MAX_SPAN), body.number(1, MAX_BUCKETS_PER_LEVEL)
-        try:
-            edges = edges_from_body(body)
-        except SynopsisError:
-            raise damaged() from None
+        edges = named_by_bytes(edges_from_body, body)
         parameters = ValueHistogramParameters(0.5 / per_level, span, edges)
         return parameters, inspect(parameters.settings, data)[0]
 
     def query(self, n: int, now: int | None = None) -> list[Estimate]:
-        """Return the count of each bin in the window [now - n, now), 1 <= n <= span.
-
-        `now` is the histogram's if None. A later one is a look ahead that changes nothing; an
-        earlier one raises SynopsisError. Cost: O(bytes).
+        """Return the count of each bin in the window [now - n, now), 1 <= n <= span, `now` as in
+        `Stored`. Cost: O(bytes).
         """
         return [Estimate(*map(float, column)) for column in self._figures(n, now).T]
 
@@ -218,8 +208,7 @@ class ValueHistogram(StoredSynopsis[ValueHistogramParameters]):
 
     def check(self) -> None:
         """Raise SynopsisError unless each bin keeps the invariants of an exponential histogram."""
-        settings = self._parameters.settings
-        check_cells(settings.head, *inspect(settings, self._data))
+        check_cells(self._parameters.settings, self._data)
 
     def _figures(self, n: int, now: int | None) -> Floats:
         result = self._run(self._question(n, now))

@@ -227,11 +227,10 @@ def run(
     found: Integers,
     ranks: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries; `run_value_quantile_batch` describes the arrays.
+    """Run each group's events and queries in time order, as `drive` describes.
 
     values: the 64 bits of each value. spans rise. found: int64[3, queries, spans, parts], ranks:
-    float64[4, 3, queries, spans, asked]. Returns (error, group, its two numbers, new arena, its
-    offsets).
+    float64[4, 3, queries, spans, asked].
     """
     starts, times, query_starts, query_times, spans, _, cuts = columns
     groups = len(starts) - 1
@@ -407,24 +406,12 @@ def run_value_quantile_batch(
     order = np.argsort(columns.spans, kind="stable")
     found = np.empty((3, *batch.shape, len(parts)), np.int64)
     ranks = np.empty((4, 3, *batch.shape, asked.shape[1]), np.float64)
-    out, ends = drive(
-        run,
-        (head_of(parameters), *mapping),
-        states,
-        columns._replace(spans=columns.spans[order]),
-        *(values.view(np.int64), parts, asked, found, ranks),
-        kinds=(VALUE_QUANTILES,),
-        values=values,
-    )
+    columns = columns._replace(spans=columns.spans[order])
+    given = (head_of(parameters), *mapping), states, columns, values.view(np.int64), parts, asked
+    out, ends = drive(run, *given, found, ranks, kinds=(VALUE_QUANTILES,), values=values)
     back = np.argsort(order, kind="stable")
     figures = figures_of(found[:, :, back], mapping)
-    return ValueQuantileBatch(
-        split(out, ends),
-        figures[0],
-        figures[1],
-        figures[2],
-        ranks[:, :, :, back],
-    )
+    return ValueQuantileBatch(split(out, ends), *figures, ranks[:, :, :, back])
 
 
 def figures_of(found: Integers, mapping: Mapping) -> Floats:

@@ -19,10 +19,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from slidestat.synopses.core import error_codes
+from slidestat.synopses.core import envelope, error_codes
 from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import TIME_MAX
-from slidestat.synopses.core.envelope import Body, body_of, damaged, refused
+from slidestat.synopses.core.envelope import Body, body_of, damaged
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import PARTS
@@ -56,9 +56,6 @@ def rank_of(numbers: Floats) -> Rank:
     return Rank(*(Estimate(*map(float, row)) for row in numbers))
 
 
-Decoded = tuple[Integers, Integers, Integers, Integers]
-
-
 class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
     """Quantiles of the values of one stream, over any window up to the span."""
 
@@ -76,15 +73,13 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
         return parameters, int(decoded(parameters, data)[0][NOW])
 
     def query(self, n: int, quantile: float, now: int | None = None) -> Estimate:
-        """Answer for the window [now - n, now), 1 <= n <= span; `now` is the summary's if None.
+        """Answer for the window [now - n, now), 1 <= n <= span, `now` as in `Stored`.
 
         `quantile`, from 0 to 1, has at most six decimals; NaN, three times, for a window without
-        events. A later `now` is a look ahead that changes nothing; an earlier one raises
-        SynopsisError. Cost: O(bytes).
+        events. Cost: O(bytes).
         """
-        result = run_value_quantile_batch(
-            self._parameters, [self._data], self._question(n, now), [quantile]
-        )
+        asked = self._question(n, now)
+        result = run_value_quantile_batch(self._parameters, [self._data], asked, [quantile])
         figures = (result.estimates, result.lowers, result.uppers)
         return Estimate(*(float(figure[0, 0, 0]) for figure in figures))
 
@@ -117,10 +112,8 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
                     raise SynopsisError(f"a cell of {cells[cell, bands.LAST]} events is too large")
                 time = int(cells[cell, bands.TIME])
                 if not (oldest <= time <= later):
-                    raise SynopsisError(
-                        f"time {cells[cell, bands.TIME]} is out of order or expired"
-                    )
-                later = int(cells[cell, bands.TIME])
+                    raise SynopsisError(f"time {time} is out of order or expired")
+                later = time
                 allowed += 2 * head[codec.EPSILON] * cells[cell, : bands.WIDTH]
         per_level = int(head[PER_LEVEL])
         for run in range(int(state[RUNS])):
@@ -129,23 +122,13 @@ class ValueQuantiles(StoredSynopsis[ValueQuantileParameters]):
                 raise SynopsisError(f"invariant 2.1 fails: size {size} behind {newer} events")
 
 
-def decoded(parameters: ValueQuantileParameters, data: bytes) -> Decoded:
+def decoded(parameters: ValueQuantileParameters, data: bytes) -> tuple[Integers, ...]:
     """Return the numbers, the runs of the total's edges, the table of bands and the cells of a
     stored state; SynopsisError for other bytes."""
     state = np.zeros(codec.STATE_SIZE, np.int64)
-    array = np.frombuffer(bytearray(data), np.uint8)
-    error_code, number, _, runs, table, cells = codec.read(
-        array,
-        0,
-        len(array),
-        head_of(parameters),
-        state,
-        np.empty((2, 64), np.int64),
-        np.empty((bands.ROWS, 16), np.int64),
-        np.empty((64, bands.COLUMNS), np.int64),
-    )
-    if error_code != error_codes.OK:
-        raise refused(error_code, number, codec.VALUE_QUANTILES)
+    shapes = (2, 64), (bands.ROWS, 16), (64, bands.COLUMNS)
+    given = head_of(parameters), state, *(np.empty(shape, np.int64) for shape in shapes)
+    _, runs, table, cells = envelope.decoded(codec.read, data, ValueQuantiles.kinds, *given)
     return state, runs, table, cells
 
 

@@ -78,12 +78,10 @@ class ApproximateCount(Stored[ApproximateCountParameters]):
     def _opened(cls, data: bytes) -> tuple[ApproximateCountParameters, int]:
         histogram = _histogram_of(data)
         inner = histogram.parameters
-        if not isinstance(inner, CountParameters) or not _fits(histogram):
+        error = _error(inner.buckets_per_level)
+        if not (isinstance(inner, CountParameters) and _fits(histogram) and error >= _MIN_EPSILON):
             raise damaged()
-        if _error(inner.buckets_per_level) < _MIN_EPSILON:
-            raise damaged()
-        parameters = ApproximateCountParameters(inner.span, _error(inner.buckets_per_level))
-        return parameters, histogram.now
+        return ApproximateCountParameters(inner.span, error), histogram.now
 
     def insert(self, interesting: npt.ArrayLike) -> None:
         """Take in events, True or 1 for each interesting one, False or 0 for each other.
@@ -107,7 +105,7 @@ class ApproximateCount(Stored[ApproximateCountParameters]):
         SynopsisError, as does an n that is not kept. Cost: O(bytes).
         """
         asked = self._question(self._parameters.n if n is None else n, now)
-        found: Estimate = self._run(asked).only()
+        found = self._run(asked).only()
         return found._replace(estimate=float(math.floor((found.lower + found.upper) / 2)))
 
     def buckets(self) -> list[tuple[int, int]]:

@@ -84,11 +84,7 @@ class AverageWave(Estimating[AverageParameters]):
         return AverageParameters(1 / least, count.parameters.span), count.now
 
     def insert(self, times: npt.ArrayLike, values: npt.ArrayLike) -> None:
-        """Take in events: `times` not falling, from `now` - 1 on, and a value, 0 to 2^53, for each.
-
-        Raises SynopsisError, and takes in nothing, if a time goes back, a value is out of range or
-        no whole number, or the sum's upper to 2^62. Cost: O(events + bytes).
-        """
+        """Take in events with their values, as `SumWave.insert`."""
         self._insert(times, np.atleast_1d(row_of("values", values)))
 
     def check(self) -> None:

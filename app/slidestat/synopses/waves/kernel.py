@@ -105,12 +105,7 @@ def run(
     values: Integers,
     answers: Floats,
 ) -> tuple[int, int, int, int, Bytes, Integers]:
-    """Run each group's events and queries in time order; `drive` gives it its arguments.
-
-    arena[offsets[g]:offsets[g + 1]] is the state of group g, empty for none. answers[0..2, query,
-    ask] receives estimate, lower and upper. Returns (error, group, its two numbers, new arena, its
-    offsets).
-    """
+    """Run each group's events and queries in time order, as `drive` describes."""
     starts, times, query_starts, query_times, asks, _, cuts = columns
     groups = len(starts) - 1
     kind = head[codec.KIND]

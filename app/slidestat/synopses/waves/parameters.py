@@ -11,19 +11,6 @@ MAX_VALUE = 1 << 53
 """No single value of a sum may be more."""
 
 
-def _per_level(epsilon: float) -> int:
-    """Return the smallest c with 1 / (2 c - 1) <= epsilon, compared as doubles.
-
-    So the c of an epsilon of 1 / (2 c - 1) is c again, for each c.
-    """
-    c = max(1, int((1 / epsilon + 1) / 2))
-    while 1 / (2 * c - 1) > epsilon:
-        c += 1
-    while c > 1 and 1 / (2 * c - 3) <= epsilon:
-        c -= 1
-    return c
-
-
 @dataclass(frozen=True)
 class WaveParameters:
     """A wave over windows of up to `span`: of a count, of a sum of whole numbers, or of positions.
@@ -40,8 +27,17 @@ class WaveParameters:
 
     @property
     def per_level(self) -> int:
-        """The number of items that a level keeps: the paper's (1 / epsilon + 1) / 2, rounded up."""
-        return _per_level(self.epsilon)
+        """The number of items that a level keeps: the paper's (1 / epsilon + 1) / 2, rounded up.
+
+        The smallest c with 1 / (2 c - 1) <= epsilon, compared as doubles: so the c of an epsilon of
+        1 / (2 c - 1) is c again, for each c.
+        """
+        c = max(1, int((1 / self.epsilon + 1) / 2))
+        while 1 / (2 * c - 1) > self.epsilon:
+            c += 1
+        while c > 1 and 1 / (2 * c - 3) <= self.epsilon:
+            c -= 1
+        return c
 
     @property
     def relative_error(self) -> float:

@@ -82,14 +82,12 @@ def run_wave_batch(
         raise SynopsisError(f"a wave is one of {', '.join(KINDS)}, not {kind!r}")
     if kind == "position":
         require_numbers(batch.columns.spans)
-        columns = batch.columns
     else:
-        columns = batch.within(parameters.span)
+        batch.within(parameters.span)
     values = _values(KINDS[kind], batch)
     answers = np.empty((3, *batch.shape), np.float64)
     head = np.array([KINDS[kind], parameters.span, parameters.per_level], np.int64)
-    kinds = (KINDS[kind],)
-    out, ends = drive(run, (head,), states, columns, values, answers, kinds=kinds)
+    out, ends = drive(run, (head,), states, batch.columns, values, answers, kinds=(KINDS[kind],))
     return BatchResult(split(out, ends), *answers)
 
 
@@ -154,8 +152,7 @@ class StoredWave(Stored[WaveParameters]):
 
     def _decoded(self) -> tuple[Integers, Integers]:
         """Return the wave's numbers and its items, as kernels have them."""
-        _, state, items = _read(self._data, self.kind)
-        return state, items
+        return _read(self._data, self.kind)[1:]
 
     def _no_values(self) -> Integers | None:
         return NO_QUERIES if self.kind == "sum" else None
@@ -221,11 +218,9 @@ class PositionWave(_TimesWave):
     def query(self, number: int, now: int | None = None) -> Estimate:
         """Answer how long before `now` the `number`th most recent event was; 1 is the last.
 
-        `now` is the wave's if None. A later one is a look ahead that changes nothing; an earlier
-        one raises SynopsisError, as does a number below 1. Cost: O(bytes).
+        `now` as in `Stored`. SynopsisError for a number below 1. Cost: O(bytes).
         """
-        answer: Estimate = self._run(self._question(number, now)).only()
-        return answer
+        return self._run(self._question(number, now)).only()
 
     def ages(self, now: int | None = None) -> tuple[Integers, Floats]:
         """Answer for all events at once, from the newest on: int64[S], how many in a row have one
@@ -233,6 +228,5 @@ class PositionWave(_TimesWave):
 
         `now` as in `query`. Cost: O(bytes).
         """
-        at = self._at(now)
-        counts, answers = age_steps(*self._decoded(), at)
+        counts, answers = age_steps(*self._decoded(), self._at(now))
         return counts, answers
