@@ -23,6 +23,8 @@ from slidestat.errors import SlidestatError
 from slidestat.faust import restore
 from slidestat.faust.fencing import NO_EPOCH, Headers
 from slidestat.faust.restore import Row
+from slidestat.kafka.connection import MAX_MESSAGE_BYTES
+from slidestat.kafka.letter_record import AROUND_BYTES
 from tests.faust.simulation.worker import Disk, Store, WriteBatch
 
 TOPOLOGY = Topology(name="orders", source="s", span="1h", every="1m", statistics=(Count(),))
@@ -49,6 +51,8 @@ class Broker:
         self.keys: list[bytes] = []
         self.rows: dict[int, list[Row]] = {0: [], 1: []}
         self.disturb: Callable[[], object] = str
+        # Now, and after each wait.
+        self.unacknowledged = [0]
 
     def producer(self, config: dict[str, Any]) -> "Broker":
         self.deliver = config["on_delivery"]
@@ -70,8 +74,13 @@ class Broker:
         self.keys.append(key)
         self.disturb()
 
+    def __len__(self) -> int:
+        return self.unacknowledged[0]
+
     def flush(self, _timeout_s: float) -> int:
-        return 0
+        if len(self.unacknowledged) > 1:
+            del self.unacknowledged[0]
+        return len(self)
 
 
 @pytest.fixture
@@ -157,6 +166,29 @@ def test_a_record_whose_offset_is_not_known_is_ones_own() -> None:
     for partition, offset in [(0, 7), (0, -1001), (0, 9)]:
         writer._delivered(None, Sent((partition, offset), b"k"))  # type: ignore[arg-type]
     writer.flush()
+
+
+@pytest.mark.parametrize(
+    ("counts", "waits"), [((9, 7, 3, 0), 3), ((9, 9, 0), 1), ((9, 4, 4, 0), 2), ((0,), 0)]
+)
+def test_a_slow_broker_is_waited_for(broker: Broker, counts: tuple[int, ...], waits: int) -> None:
+    """As long as it acknowledges some of what is queued, which may be a gigabyte."""
+    writer = ChangelogWriter("", "t")
+    broker.unacknowledged = list(counts)
+    if counts[waits]:
+        with pytest.raises(SlidestatError, match=f"{counts[waits]} records .* not acknowledged"):
+            writer.flush()
+    else:
+        writer.flush()
+    assert len(broker.unacknowledged) == len(counts) - waits
+
+
+def test_a_state_may_be_as_large_as_one_of_a_worker() -> None:
+    """The client refuses what is larger than it was told, before any broker has seen it."""
+    writer = ChangelogWriter("127.0.0.1:9", "t")
+    writer.send(0, b"k", bytes(MAX_MESSAGE_BYTES - AROUND_BYTES))
+    with pytest.raises(SlidestatError, match="does not allow"):
+        writer.send(0, b"k", bytes(MAX_MESSAGE_BYTES))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ whole, a checkpoint that no topology has made is there: a worker started meanwhi
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
 from typing import NamedTuple
 
 from confluent_kafka import (
@@ -34,7 +35,7 @@ from slidestat.faust.fencing import (
     next_epoch,
     replacing_epoch,
 )
-from slidestat.kafka.connection import admin_client
+from slidestat.kafka.connection import MAX_MESSAGE_BYTES, admin_client
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.read.scan import reading, scan
 from slidestat.kafka.settings import client_config
@@ -211,6 +212,8 @@ class ChangelogWriter:
                 **client_config(bootstrap),
                 "enable.idempotence": True,
                 "compression.type": COMPRESSION.value,
+                # A worker writes states as large as that.
+                "message.max.bytes": MAX_MESSAGE_BYTES,
                 "on_delivery": self._delivered,
             }
         )
@@ -240,7 +243,10 @@ class ChangelogWriter:
                 return
 
     def flush(self) -> None:
-        missing = self._producer.flush(_TIMEOUT_S)
+        before, missing = inf, len(self._producer)
+        # As long as some are acknowledged: what is queued may be a gigabyte.
+        while missing and missing < before and self._failure is None:
+            before, missing = missing, self._producer.flush(_TIMEOUT_S)
         if self._failure is not None:
             raise _refused(KafkaException(self._failure))
         if missing:
