@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import require_topic
-from slidestat.kafka.read.scan import reading, scan
+from slidestat.kafka.read.scan import headers_of, reading, scan
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
 from slidestat.repartition.moved_from import MOVED_FROM
@@ -289,7 +289,7 @@ def _headers(message: Message) -> dict[str, bytes]:
 
 
 def _all_headers(message: Message) -> list[Header]:
-    return cast(list[Header], message.headers() or [])
+    return cast(list[Header], [*headers_of(message)])
 
 
 def _letter(message: Message) -> Letter | None:

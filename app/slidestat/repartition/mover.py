@@ -8,8 +8,9 @@ movers of the topology, so that a new one fences the one before it and aborts wh
 
 A record's key becomes the key that the topology reads of it, and librdkafka places it as Kafka's
 own clients do (murmur2). A record without one stays as it is, on a partition by its offset, for the
-topology to make a dead letter of it. Values, headers and timestamps stay in any case; a record of
-one of several sources has a header more, with where it was.
+topology to make a dead letter of it. Values, headers and timestamps stay in any case, but for the
+headers of a record of which the name of one is no UTF-8: it has none then. A record of one of
+several sources has a header more, with where it was.
 """
 
 import time
@@ -115,17 +116,22 @@ class Transactions:
         self._open()
         produce, topic = self._producer.produce, self._topic
         for message, key, timestamp in records:
-            value, headers = message.value(), cast(Any, message.headers())
+            value = message.value()
+            headers: list[Any] = [*headers_of(message)]
             if self._notes_origin:
                 place = f"{message.topic()}/{message.partition()}/{message.offset()}"
-                headers = [*(headers or ()), (MOVED_FROM, place)]
+                headers.append((MOVED_FROM, place.encode()))
             own: str | bytes | None = key
             partition = -1
             if key is None:
                 own, partition = message.key(), (message.offset() or 0) % partitions
             while True:
                 try:
-                    produce(topic, value, own, partition, timestamp=timestamp or 1, headers=headers)
+                    produce(
+                        *(topic, value, own, partition),
+                        timestamp=timestamp or 1,
+                        headers=headers or None,  # quicker than an empty list
+                    )
                 except BufferError:
                     served(self._producer.poll, 0.05)
                     self._raise_refusal()

@@ -70,8 +70,17 @@ def open_scanner(
 
 
 def headers_of(message: Message) -> Headers:
-    """Return the headers of a record; librdkafka's types allow a mapping, and there is none."""
-    return cast(Headers, message.headers() or ())
+    """Return the headers of a record; none of one that has the name of a header which is no UTF-8.
+
+    Kafka wants UTF-8 and does not check it, and the client cannot tell such headers: it raises an
+    error, once, and then gives what ends the process of whoever looks at it.
+    """
+    try:
+        # Its types allow a mapping, and there is none.
+        return cast(Headers, message.headers() or ())
+    except SystemError:
+        message.set_headers([])
+        return ()
 
 
 def concerns_group(kafka_error: KafkaError) -> bool:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Generic, NamedTuple, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from confluent_kafka import (
@@ -21,7 +21,7 @@ from confluent_kafka import (
 from slidestat.engine.emissions.emission_codec import NotAnEmissionError
 from slidestat.engine.emissions.output_codec import AnyFormat
 from slidestat.errors import SlidestatError
-from slidestat.kafka.read.scan import concerns_group, offset_bounds
+from slidestat.kafka.read.scan import concerns_group, headers_of, offset_bounds
 from slidestat.kafka.retries import passes
 from slidestat.kafka.settings import client_config
 from slidestat.options import TAIL_RECORDS
@@ -146,9 +146,8 @@ class TopicReader(ABC, Generic[Read]):
                 ends.pop(partition, None)
             if offset >= end:
                 return None
-        # A list, though the types allow a mapping; a foreign header may be null.
-        headers = cast(list[tuple[str, bytes | None]], message.headers() or [])
-        texts = [(name, text) for name, text in headers if text is not None]
+        # A foreign header may be null.
+        texts = [(name, text) for name, text in headers_of(message) if text is not None]
         return self._decoded(message.value() or b"", texts)
 
     def _failed(self, kafka_error: KafkaError) -> None:
