@@ -377,7 +377,7 @@ class ExpiringProducer(BulkProducer):
         while True:
             await self.flush()
             expired, self._expired = dict.fromkeys(self._expired), []
-            # What of a key came after one that expired may have been acknowledged.
+            # The last one of a key may have been acknowledged, where one before it has expired.
             again = [(place, self._queued.pop(place)) for place in expired if place in self._queued]
             if not again or not wanted():
                 return
@@ -389,5 +389,7 @@ class ExpiringProducer(BulkProducer):
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
             self._expired.append(place)
             return
-        self._queued.pop(place, None)
+        # That an older one of the key has arrived says nothing of the last one.
+        if place in self._queued and self._queued[place].value == message.value():
+            del self._queued[place]
         super()._delivered(error, message)
