@@ -287,7 +287,7 @@ def test_a_record_that_its_topic_refuses(bootstrap_servers: str, make_topic: Mak
     assert "message.timestamp.after.max.ms=9223372036854775807" in raised.value.advice
     producer = BulkProducer(bootstrap_servers)
     producer.produce(topic, 0, b"k", os.urandom(4_000))
-    with pytest.raises(SlidestatError, match=f"{topic!r} takes no record as large") as raised:
+    with pytest.raises(SlidestatError, match=f"{topic!r} takes no batch of records") as raised:
         asyncio.run(producer.flush())
     assert f"--entity-name {topic} --add-config max.message.bytes=" in raised.value.advice
     with pytest.raises(SlidestatError, match="cannot be sent") as raised:

@@ -288,7 +288,7 @@ def not_sent(
             )
         limit = f"max.message.bytes={MAX_MESSAGE_BYTES}"
         return SlidestatError(
-            f"The topic {topic!r} takes no record as large as one for it: {reason}.",
+            f"The topic {topic!r} takes no batch of records as large as one for it: {reason}.",
             "Its max.message.bytes is smaller than it was when this worker began, or the brokers'"
             f" message.max.bytes: set it, {set_command(_BOOTSTRAP, topic, limit)}. Nothing is lost:"
             " a restarted worker goes on from the last commit.",

@@ -108,7 +108,7 @@ async def test_one_of_a_record_that_is_refused(
     large = os.urandom(10_000)
     refused = await begun(bootstrap_servers, topic, large)
     refused.produce(topic, 0, b"k", b"small")
-    with pytest.raises(SlidestatError, match="takes no record as large") as told:
+    with pytest.raises(SlidestatError, match="takes no batch of records") as told:
         await refused.commit()
     assert topic in told.value.message
     assert committed(bootstrap_servers, topic) == []
