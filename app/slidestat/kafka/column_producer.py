@@ -332,7 +332,7 @@ def _produce(
     fields[1, 0], fields[2, 0], fields[3, 0] = _KEY, _VALUE, _TIMESTAMP
     for row in range(len(timestamps)):
         fields[1, 1] = keys_at + key_starts[row]
-        fields[1, 2] = key_ends[row] - key_starts[row]
+        fields[1, 2] = max(key_ends[row] - key_starts[row], 0)
         size = value_ends[row] - value_starts[row]
         # What begins at nothing is nothing.
         fields[2, 1] = values_at + value_starts[row] if size >= 0 else 0
@@ -351,7 +351,7 @@ def _try_machine_code() -> None:
     """
     if config.DISABLE_JIT:
         return
-    columns = BinaryColumn.of([b"one", b"", b"three"]), BinaryColumn.of([None, b"a value", b""])
+    columns = BinaryColumn.of([b"one", None, b"three"]), BinaryColumn.of([None, b"a value", b""])
     places = tuple((_start_of(it.buffer), it.starts, it.ends) for it in columns)
 
     def produced(function: Callable[..., tuple[int, int]]) -> list[object]:
