@@ -390,8 +390,8 @@ def _try_machine_code() -> None:
 _FULL_S = 0.1
 # So many are queued by a backlog alone. A thread would begin late, as Python's lock is taken.
 _BACKLOG_RECORDS = 5_000
-# The memory of numbers, as a share of that of their text.
-_SHARE_OF_TEXT = 0.25
+# An emission of three windows and five statistics; and the memory of its numbers, as a share.
+_TEXT_BYTES, _SHARE_OF_TEXT = 2_000, 0.25
 
 
 def _require_process() -> None:
@@ -415,7 +415,13 @@ class _Columns(NamedTuple):
     partition: int
     records: OutputRecords
     headers: Sequence[tuple[str, bytes]]
-    texts: float
+
+
+def _texts_of(records: OutputRecords) -> float:
+    """Return how many texts of the usual size take as much memory."""
+    if not records.are_written:
+        return _SHARE_OF_TEXT * len(records)
+    return max(len(records), (records.keys.size() + records.values.size()) / _TEXT_BYTES)
 
 
 class ColumnProducer(BulkProducer):
@@ -430,8 +436,8 @@ class ColumnProducer(BulkProducer):
         super().__init__(bootstrap_servers, track_offsets=track_offsets)
         settings = client_config(bootstrap_servers) | SETTINGS
         self._native = NativeProducer(settings | {"delivery.report.only.error": not track_offsets})
-        # What the thread has to queue, the first of it being queued.
-        self._left = deque[_Columns]()
+        # What the thread has to queue, the first of it being queued, each with its memory in texts.
+        self._left = deque[tuple[_Columns, float]]()
         self._left_records = 0
         self._left_texts = 0.0
         self._turn = threading.Condition()
@@ -446,39 +452,40 @@ class ColumnProducer(BulkProducer):
         """Queue records, as `produce` does, in a quarter of its time. Of a backlog they are written
         and queued later, and a refusal of them is raised by the next wait.
         """
-        share = 1.0 if records.are_written else _SHARE_OF_TEXT
-        given = _Columns(topic, partition, records, headers, share * len(records))
+        given = _Columns(topic, partition, records, headers)
         with self._turn:
             is_later = bool(self._left) or self._native.queued() >= _BACKLOG_RECORDS
-            if is_later:
-                self._left.append(given)
-                self._add(given, 1)
-                if len(self._left) == 1:
-                    is_later = self._has_started()
-        if not is_later:
-            self._queue(given)
+        # What waits for room, for as long as the brokers are away, may not be the event loop.
+        rest = given if is_later else self._queue_at_once(given)
+        if len(rest.records) and not self._has_left(rest):
+            self._queue(rest)
+
+    def _queue_at_once(self, given: _Columns) -> _Columns:
+        """Queue what the client has room for; return the rest."""
+        topic, partition, rest, headers = given
+        try:
+            while len(rest):
+                rest = rest[self._native.produce(topic, partition, rest, headers) :]
+        except BufferError:
+            pass
+        except KafkaException as error:
+            raise not_sent(topic, partition, error.args[0], is_ours=True) from error
+        return _Columns(topic, partition, rest, headers)
 
     def _queue(self, given: _Columns) -> None:
-        topic, partition, rest, headers, _ = given
-        while len(rest):
-            try:
-                taken = self._native.produce(topic, partition, rest, headers)
-                rest = rest[taken:]
-            except BufferError:
-                self._native.flush(NOW_S)  # What fills no request would wait for more.
-                self._native.poll(_FULL_S)
-                self._take_refusals()
-                self._raise_error()
-                _require_process()
-            except KafkaException as error:
-                raise not_sent(topic, partition, error.args[0], is_ours=True) from error
+        while len((given := self._queue_at_once(given)).records):
+            self._native.flush(NOW_S)  # What fills no request would wait for more.
+            self._native.poll(_FULL_S)
+            self._take_refusals()
+            self._raise_error()
+            _require_process()
 
     def _queue_those_left(self) -> None:
         while True:
             try:
                 self._wait_for_requests()
                 if self._error is None:
-                    self._queue(self._left[0])
+                    self._queue(self._left[0][0])
             except Exception as error:  # noqa: BLE001 - raised by who waits
                 self.fail(error)
             with self._turn:
@@ -487,17 +494,24 @@ class ColumnProducer(BulkProducer):
                     self._turn.notify_all()
                     return
 
-    def _has_started(self) -> bool:
-        try:
-            threading.Thread(target=self._queue_those_left).start()
-        except RuntimeError:  # The system gives no thread.
-            self._add(self._left.pop(), -1)
-            return False
+    def _has_left(self, given: _Columns) -> bool:
+        """Leave records to the thread; False if the system gives none."""
+        left = given, _texts_of(given.records)
+        with self._turn:
+            self._left.append(left)
+            self._add(left, 1)
+            if len(self._left) == 1:
+                try:
+                    threading.Thread(target=self._queue_those_left).start()
+                except RuntimeError:
+                    self._add(self._left.pop(), -1)
+                    return False
         return True
 
-    def _add(self, given: _Columns, times: int) -> None:
+    def _add(self, left: tuple[_Columns, float], times: int) -> None:
+        given, texts = left
         self._left_records += times * len(given.records)
-        self._left_texts += times * given.texts
+        self._left_texts += times * texts
 
     def _wait_for_requests(self) -> None:
         """Wait until few records are in the client."""

@@ -143,6 +143,29 @@ def test_a_full_queue_is_waited_for(
     assert [it[0] for it in read(bootstrap_servers, topic, 0)] == keys
 
 
+def test_a_full_queue_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the client has no room for while brokers are away waits in the thread, not in the event
+    loop, which would hear no signal.
+    """
+    few = column_producer.SETTINGS | {"queue.buffering.max.messages": 100}
+    monkeypatch.setattr(column_producer, "SETTINGS", few)
+    producer = ColumnProducer("127.0.0.1:9")
+    # Whoever waited for room would be told in a while.
+    timer = threading.Timer(5, producer.fail, [SlidestatError("enough", "")])
+    timer.start()
+    try:
+        producer.produce_columns("topic", 0, OutputRecords.of([(b"k", b"v", 9)] * 1_000), ())
+        assert producer._left_records == 900
+        assert not producer._is_crowded()
+        producer.produce_columns("topic", 0, OutputRecords.of([(b"k", bytes(10**6), 9)] * 50), ())
+        # Few records, and as much memory as 25,000 usual ones.
+        assert producer._is_crowded()
+    finally:
+        timer.join()
+    with pytest.raises(SlidestatError, match="enough"):
+        asyncio.run(producer.flush())
+
+
 @pytest.mark.parametrize(
     ("partition", "size", "message"),
     [(7, 10, "There is no partition 7 of"), (0, 9 * 2**20, "cannot be sent")],
