@@ -118,8 +118,8 @@ class SlidingSample(StoredSynopsis[SampleParameters]):
     @classmethod
     def _opened(cls, data: bytes) -> tuple[SampleParameters, int]:
         head, state, _ = _read(data)
-        kind, *made_with = head.tolist()
-        parameters = SampleParameters(*made_with, kind == kernel.WITH_REPLACEMENT)
+        kind, size, span, seed = head.tolist()
+        parameters = SampleParameters(size, span, seed, kind == kernel.WITH_REPLACEMENT)
         return parameters, int(state[kernel.NOW])
 
     def sample(self, n: int, now: int | None = None) -> Sample:

@@ -410,8 +410,8 @@ def run_value_quantile_batch(
     given = (head_of(parameters), *mapping), states, columns, values.view(np.int64), parts, asked
     out, ends = drive(run, *given, found, ranks, kinds=(VALUE_QUANTILES,), values=values)
     back = np.argsort(order, kind="stable")
-    figures = figures_of(found[:, :, back], mapping)
-    return ValueQuantileBatch(split(out, ends), *figures, ranks[:, :, :, back])
+    estimates, lowers, uppers = figures_of(found[:, :, back], mapping)
+    return ValueQuantileBatch(split(out, ends), estimates, lowers, uppers, ranks[:, :, :, back])
 
 
 def figures_of(found: Integers, mapping: Mapping) -> Floats:
