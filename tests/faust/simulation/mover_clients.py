@@ -215,14 +215,14 @@ class MoverProducer(Client):
         partition: int,
         *,
         timestamp: int = 0,
-        headers: Sequence[tuple[str, Any]] = (),
+        headers: Sequence[tuple[str, Any]] | None = None,
     ) -> None:
         if len(self) >= _MOST_QUEUED:
             raise BufferError
         own = key.encode() if isinstance(key, str) else key
         if partition < 0:
             partition = crc32(own or b"") % self._brokers.partitions[topic]
-        encoded = [(n, v.encode() if isinstance(v, str) else v) for n, v in headers]
+        encoded = [(n, v.encode() if isinstance(v, str) else v) for n, v in headers or ()]
         super().produce(topic, value, own, partition, timestamp=timestamp, headers=encoded)  # type: ignore[arg-type]
 
     def poll(self, seconds: float) -> None:

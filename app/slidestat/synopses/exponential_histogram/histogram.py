@@ -94,7 +94,7 @@ class ExponentialHistogram(Estimating[Parameters]):
 
     @property
     def is_exact(self) -> bool:
-        """Whether all values were decimals of so many places."""
+        """Return whether all values were decimals of so many places."""
         return not _read(self._data)[1][codec.INEXACT]
 
     def check(self) -> None:
