@@ -1,9 +1,13 @@
 """Headers whose names are no UTF-8 end nobody who reads a topic with librdkafka's client."""
 
+import re
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+import slidestat
+from slidestat.kafka.read import scan
 from slidestat.kafka.read.scan import headers_of
 
 _Headers = list[tuple[str, bytes | None]] | None
@@ -40,3 +44,13 @@ def test_one_that_cannot_be_decoded_has_none() -> None:
     record = Record([("a", b"1")], is_decodable=False)
     for _ in range(2):
         assert not headers_of(cast(Any, record))
+
+
+def test_all_who_read_records_ask_for_headers_in_one_way() -> None:
+    """A foreign record of a changelog ends no restore, nor a command that looks at a state."""
+    asking = [
+        path
+        for path in Path(slidestat.__file__).parent.rglob("*.py")
+        if re.search(r"\.headers\(\)", path.read_text("utf-8"))
+    ]
+    assert asking == [Path(scan.__file__)]

@@ -36,7 +36,7 @@ from slidestat.infer.judgement import Judgement, judge
 from slidestat.infer.sampling import sample_ends
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.groups import count_workers
-from slidestat.kafka.read.scan import offset_bounds, reading, scan
+from slidestat.kafka.read.scan import headers_of, offset_bounds, reading, scan
 from slidestat.log import log_event
 
 SAMPLED = 200
@@ -86,7 +86,7 @@ def stored_before(
         checkpoints, keys = {}, set()
         for message in scan(consumer, topic, dict.fromkeys(ends, 0)):
             partition, key = message.partition() or 0, message.key()
-            if not owned[partition].counts(message.headers()) or key == FENCE_KEY:
+            if not owned[partition].counts(headers_of(message)) or key == FENCE_KEY:
                 continue
             if key == CHECKPOINT_KEY:
                 checkpoints[partition] = message.value() or b""

@@ -37,7 +37,7 @@ from slidestat.faust.fencing import (
 )
 from slidestat.kafka.connection import MAX_MESSAGE_BYTES, admin_client
 from slidestat.kafka.groups import count_workers
-from slidestat.kafka.read.scan import reading, scan
+from slidestat.kafka.read.scan import headers_of, reading, scan
 from slidestat.kafka.settings import client_config
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import COMPRESSION
@@ -185,7 +185,7 @@ def changelog_contents(bootstrap: str, topic: str, partition: int) -> Contents:
     newest = NO_EPOCH
     with reading(bootstrap, topic) as consumer:
         for message in scan(consumer, topic, {partition: 0}):
-            newest = max(newest, epoch_of(message.headers()))
+            newest = max(newest, epoch_of(headers_of(message)))
             key = message.key()
             if key == CHECKPOINT_KEY:
                 checkpoint = message.value()

@@ -26,7 +26,7 @@ from faust.types.tables import CollectionT
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Headers, Restored
 from slidestat.faust.progress import RestoreProgress
-from slidestat.kafka.read.scan import open_scanner, scan
+from slidestat.kafka.read.scan import headers_of, open_scanner, scan
 from slidestat.kafka.retries import ask_again, broker_pauses, passes
 
 # The RocksDB databases of a table's partitions, as Faust's recovery and our own code open them.
@@ -417,4 +417,4 @@ def _by_partition(messages: Iterable[Message]) -> dict[int, list[Row]]:
 
 def _row(message: Message) -> Row:
     key = cast(bytes, message.key())
-    return cast(int, message.offset()), key, message.value(), message.headers()
+    return cast(int, message.offset()), key, message.value(), headers_of(message)

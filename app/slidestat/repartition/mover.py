@@ -128,7 +128,10 @@ class Transactions:
             while True:
                 try:
                     produce(
-                        *(topic, value, own, partition),
+                        topic,
+                        value,
+                        own,
+                        partition,
                         timestamp=timestamp or 1,
                         headers=headers or None,  # quicker than an empty list
                     )
