@@ -7,14 +7,13 @@ import numpy as np
 
 from slidestat.synopses.blocks import frequent_layout, memory, quantile_layout
 from slidestat.synopses.core.arrays import Floats, Integers
-from slidestat.synopses.core.parameters import MAX_SPAN, check_number, check_whole
+from slidestat.synopses.core.parameters import MAX_SEED, MAX_SPAN, check_number, check_whole
 from slidestat.synopses.quantiles import random_layout
 
 MIN_EPSILON = 0.001
 MAX_EPSILON = 0.5
 MIN_DELTA = 1e-9
 MAX_DELTA = 0.5
-MAX_SEED = 2**63 - 1
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ MIN_EPSILON = 1e-6
 MAX_SPAN = 1 << 53
 MAX_BUCKETS_PER_LEVEL = 500_000  # what MIN_EPSILON asks for
 MAX_DECIMALS = 9
+MAX_SEED = 2**63 - 1
 
 PARTS = 1_000_000
 """Shares and quantiles are taken in whole millionths."""

@@ -29,7 +29,7 @@ from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core import error_codes, wire
 from slidestat.synopses.core.arrays import Bytes, Integers
 from slidestat.synopses.core.batch import TIME_MIN
-from slidestat.synopses.core.envelope import decoded, named_by_bytes, refused
+from slidestat.synopses.core.envelope import named_by_bytes, refused
 from slidestat.synopses.core.keyed import (
     get_bits,
     get_now,
@@ -229,7 +229,9 @@ def read_state(data: bytes, kind: int, complete: Callable[[Integers], P]) -> tup
     head = np.zeros(HEAD_SIZE, np.int64)
     head[KIND] = kind
     state = np.empty(STATE_SIZE, np.int64)
-    (at,) = decoded(read_head, data, (kind,), kind, SHORTEST_ITEM, head, state)
+    error_code, number, at = read_head(array, 0, len(array), kind, SHORTEST_ITEM, head, state)
+    if error_code != error_codes.OK:
+        raise refused(error_code, number, kind)
     parameters = named_by_bytes(complete, head)
     count = int(state[COUNT])
     kept = Kept(

@@ -26,7 +26,7 @@ from slidestat.synopses.core.arrays import Floats, Integers
 from slidestat.synopses.core.batch import Batch, BatchResult
 from slidestat.synopses.core.envelope import damaged
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole
+from slidestat.synopses.core.parameters import MAX_SEED, MAX_SPAN, check_whole
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import Estimating, StoredItems
 from slidestat.synopses.distinct import codec
@@ -65,7 +65,7 @@ class BitmapsParameters:
             raise SynopsisError(f"bitmaps must be a power of two, not {self.bitmaps}")
         checked_delta(self.delta)
         check_whole("span", self.span, 1, MAX_SPAN)
-        check_whole("seed", self.seed, 0, 2**63 - 1)
+        check_whole("seed", self.seed, 0, MAX_SEED)
 
     @property
     def relative_width(self) -> float:

@@ -17,10 +17,8 @@ import xxhash
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import check_whole
+from slidestat.synopses.core.parameters import MAX_SEED, check_whole
 from slidestat.synopses.distinct.wave import Predicate
-
-_MAX_SEED = (1 << 63) - 1
 
 
 def item_ids(values: Iterable[str | bytes], seed: int = 0) -> Integers:
@@ -29,7 +27,7 @@ def item_ids(values: Iterable[str | bytes], seed: int = 0) -> Integers:
     seed: 0 to 2^63 - 1, of the hash. Raises SynopsisError for what is neither str nor bytes. Cost:
     some 60 ns a short string.
     """
-    check_whole("seed", seed, 0, _MAX_SEED)
+    check_whole("seed", seed, 0, MAX_SEED)
     if isinstance(values, str | bytes):
         raise SynopsisError(f"items must be several, such as [{values!r}], not the letters of one")
     digest = xxhash.xxh3_64_intdigest

@@ -10,7 +10,7 @@ from typing import Self
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole, is_from
+from slidestat.synopses.core.parameters import MAX_SEED, MAX_SPAN, check_whole, is_from
 
 EPSILONS = 10**6  # epsilon is stored in millionths
 DELTAS = 10**9
@@ -113,7 +113,7 @@ class SketchParameters:
         _checked_share("epsilon", self.epsilon, MIN_EPSILON, MAX_EPSILON, EPSILONS)
         checked_delta(self.delta)
         check_whole("span", self.span, 1, MAX_SPAN)
-        check_whole("seed", self.seed, 0, 2**63 - 1)
+        check_whole("seed", self.seed, 0, MAX_SEED)
 
     @classmethod
     def of_stored(cls, head: Integers) -> Self:

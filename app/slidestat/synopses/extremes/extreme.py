@@ -357,8 +357,10 @@ def run_extreme_batch(
     log + bytes out).
     """
     columns, values = batch.within(parameters.span), batch.doubles()
-    side = _SIDES.index(parameters.side)
-    head = np.array([side, parameters.fraction_bits, parameters.span], np.int64)
+    head = np.empty(HEAD_SIZE, np.int64)
+    head[SIDE] = _SIDES.index(parameters.side)
+    head[FRACTION_BITS] = parameters.fraction_bits
+    head[SPAN] = parameters.span
     answers: Floats = np.empty((3, *batch.shape), np.float64)
     own = values.view(np.int64), answers.view(np.int64)
     kinds = EXACT, APPROXIMATE

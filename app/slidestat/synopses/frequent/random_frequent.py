@@ -35,7 +35,7 @@ from slidestat.synopses.blocks.run import summary_error
 from slidestat.synopses.core import error_codes
 from slidestat.synopses.core.arrays import Bytes, Floats, Integers
 from slidestat.synopses.core.batch import TIME_MIN, Batch, Columns, follows, split
-from slidestat.synopses.core.envelope import decoded, named_by_bytes, refused
+from slidestat.synopses.core.envelope import named_by_bytes, refused
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.keyed import drive, with_columns, with_room
 from slidestat.synopses.core.parameters import PARTS
@@ -272,7 +272,9 @@ def _read(data: bytes) -> tuple[RandomFrequentParameters, Integers, Integers]:
     is_fixed = data[3:4] == bytes([sticky.FIXED_RANDOM_FREQUENT])
     made = FixedRandomFrequentParameters if is_fixed else RandomFrequentParameters
     kind = made.stored_kind
-    seed, span, _ = decoded(sticky.read_head, data, (kind,), kind, shares)
+    error_code, number, seed, span, _ = sticky.read_head(array, 0, len(array), kind, shares)
+    if error_code != error_codes.OK:
+        raise refused(error_code, number, kind)
     parameters = named_by_bytes(made.of_bytes, shares.tolist(), int(span), int(seed))
     error_code, _, _, samples = open_state(parameters.head, shares, array, 0, len(array), state, 0)
     if error_code != error_codes.OK:

@@ -18,13 +18,11 @@ import numpy.typing as npt
 
 from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.core.errors import SynopsisError
-from slidestat.synopses.core.parameters import check_whole
+from slidestat.synopses.core.parameters import MAX_SEED, check_whole
 from slidestat.synopses.core.philox import priority
 from slidestat.synopses.merge.bundle import Bundle, ask
 from slidestat.synopses.sampling.kernel import WITH_REPLACEMENT
 from slidestat.synopses.sampling.sample import Sample, SampleParameters, SlidingSample
-
-_SEED_BITS = (1 << 63) - 1
 
 
 def party_seed(seed: int, party: str) -> int:
@@ -32,13 +30,13 @@ def party_seed(seed: int, party: str) -> int:
 
     seed: 0 to 2^63 - 1. Raises SynopsisError for another one.
     """
-    check_whole("seed", seed, 0, _SEED_BITS)
+    check_whole("seed", seed, 0, MAX_SEED)
     try:
         name = party.encode()
     except (AttributeError, UnicodeEncodeError):
         raise SynopsisError(f"the party {party!r} is no text") from None
     digest = blake2b(seed.to_bytes(8, "little") + name, digest_size=8).digest()
-    return int.from_bytes(digest, "little") & _SEED_BITS
+    return int.from_bytes(digest, "little") & MAX_SEED
 
 
 @dataclass(frozen=True)

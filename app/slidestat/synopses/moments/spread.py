@@ -235,12 +235,18 @@ def run_spread_batch(
     buckets + bytes out), amortised.
     """
     columns, values = batch.within(parameters.span), batch.doubles()
-    head = np.array([parameters.parts, parameters.span, parameters.decimals], np.int64)
+    head = np.empty(codec.HEAD_SIZE, np.int64)
+    head[codec.PARTS] = parameters.parts
+    head[codec.SPAN] = parameters.span
+    head[codec.DECIMALS] = parameters.decimals
     answers: Floats = np.empty((kernel.STATISTICS + 1, 3, *batch.shape), np.float64)
     given = (head,), states, columns, values, answers
     out, ends = drive(kernel.run, *given, kinds=(codec.SPREAD,), values=values)
     new = split(out, ends)
-    return SpreadResult(new, *(BatchResult(new, *answer) for answer in answers))
+    of = [BatchResult(new, *answer) for answer in answers]
+    return SpreadResult(
+        new, of[kernel.MEAN], of[kernel.VARIANCE], of[kernel.DEVIATION], of[kernel.SIZE]
+    )
 
 
 class Spread(StoredSynopsis[SpreadParameters]):

@@ -366,8 +366,12 @@ def read(data: bytes, kind: int, settings: bytes, span: int, width: int) -> Buck
 def write(buckets: Buckets, kind: int, settings: bytes, span: int) -> bytes:
     """Return the buckets as bytes, those that have expired left out."""
     buckets.drop_before(buckets.now - span)
-    kept = buckets.newest, buckets.first, buckets.items, buckets.weights, buckets.single
-    columns = np.ascontiguousarray(np.stack(kept)[:, ::-1], np.int64)
+    columns = np.empty((_ROWS, len(buckets.newest)), np.int64)
+    columns[_NEWEST] = buckets.newest[::-1]
+    columns[_FIRST] = buckets.first[::-1]
+    columns[_ITEM] = buckets.items[::-1]
+    columns[_WEIGHT] = buckets.weights[::-1]
+    columns[_SINGLE] = buckets.single[::-1]
     rows = np.ascontiguousarray(buckets.sketches[::-1])
     own = np.frombuffer(bytearray(settings), np.uint8)
     return bytes(_write(kind, own, buckets.now, buckets.left, columns, rows).tobytes())

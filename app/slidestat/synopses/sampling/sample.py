@@ -26,7 +26,7 @@ from slidestat.synopses.core.envelope import decoded
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.keyed import drive
-from slidestat.synopses.core.parameters import MAX_SPAN, check_whole, is_from
+from slidestat.synopses.core.parameters import MAX_SEED, MAX_SPAN, check_whole, is_from
 from slidestat.synopses.core.stored import StoredSynopsis, moving
 from slidestat.synopses.sampling import kernel
 
@@ -48,7 +48,7 @@ class SampleParameters:
     def __post_init__(self) -> None:
         check_whole("size", self.size, 1, kernel.MAX_SIZE)
         check_whole("span", self.span, 1, MAX_SPAN)
-        check_whole("seed", self.seed, 0, 2**63 - 1)
+        check_whole("seed", self.seed, 0, MAX_SEED)
         if not isinstance(self.replacement, bool):
             raise SynopsisError(f"replacement must be True or False, not {self.replacement!r}")
 

@@ -41,6 +41,7 @@ from slidestat.synopses.core.envelope import Body, body_of, varint
 from slidestat.synopses.core.estimate import Estimate
 from slidestat.synopses.core.parameters import (
     MAX_BUCKETS_PER_LEVEL,
+    MAX_SEED,
     MAX_SPAN,
     CountingParameters,
     check_number,
@@ -48,8 +49,13 @@ from slidestat.synopses.core.parameters import (
 )
 from slidestat.synopses.core.philox import philox
 from slidestat.synopses.core.stored import StoredItems
-from slidestat.synopses.value_histogram import cells_batch
-from slidestat.synopses.value_histogram.cells_batch import CellsBatch, Settings, run_cells
+from slidestat.synopses.value_histogram.cells_batch import (
+    CellsBatch,
+    Settings,
+    check_cells,
+    inspect,
+    run_cells,
+)
 
 COUNTER_TABLE = 17
 MAX_CAPACITY = 1_000_000
@@ -110,7 +116,7 @@ upper=1.0)}
         limits = MAX_SPAN, MAX_BUCKETS_PER_LEVEL, MAX_CAPACITY
         span, per_level, capacity = (body.number(1, limit) for limit in limits)
         parameters = CounterTableParameters(0.5 / per_level, span, capacity)
-        return parameters, cells_batch.inspect(parameters.settings, data)[0]
+        return parameters, inspect(parameters.settings, data)[0]
 
     def query(self, n: int, now: int | None = None) -> dict[int, Estimate]:
         """Return the count of each item that came in the window [now - n, now), 1 <= n <= span,
@@ -122,7 +128,7 @@ upper=1.0)}
 
     def check(self) -> None:
         """Raise SynopsisError unless each item keeps the invariants of an exponential histogram."""
-        cells_batch.check_cells(self._parameters.settings, self._data)
+        check_cells(self._parameters.settings, self._data)
 
 
 _STREAM = 31  # tells these draws from others of the same seed
@@ -149,7 +155,7 @@ class HashedCountParameters:
     def __post_init__(self) -> None:
         check_number("epsilon", self.epsilon, 0.001, 0.5)
         check_number("delta", self.delta, 1e-9, 0.5)
-        check_whole("seed", self.seed, 0, (1 << 63) - 1)
+        check_whole("seed", self.seed, 0, MAX_SEED)
         _ = self.table
 
     @cached_property
