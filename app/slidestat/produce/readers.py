@@ -208,11 +208,14 @@ class Reader:
             self.total = parquet.metadata.num_rows
             leaves = list(map(".".join, paths.values()))
             groups = list(self._share.part(parquet.num_row_groups))
+            rows = _rows_of(parquet.metadata, groups)
             for batch in parquet.iter_batches(BATCH_ROWS, row_groups=groups, columns=leaves):
                 numbers = range(self.done + 1, self.done + batch.num_rows + 1)
                 self.done += batch.num_rows
                 found = {name: TypedCells(_in_objects(batch, p)) for name, p in paths.items()}
                 yield Rows(numbers, self._with_absent(names, found, len(numbers)))
+            if self.done != rows:
+                raise pa.ArrowInvalid(f"it has {self.done} rows, and says {rows}")
 
     def _open_parquet(self) -> pa.parquet.ParquetFile:
         # Without pre-buffering: it would hold the bytes of every row group at once.
@@ -737,6 +740,18 @@ def _require_one_parquet(file: EventFile, metadata: pa.parquet.FileMetaData) -> 
             " found.",
             "Give the files that it was made of.",
         )
+
+
+def _rows_of(metadata: pa.parquet.FileMetaData, groups: Sequence[int]) -> int:
+    """Return the rows of some row groups; raises ArrowInvalid where those of all are not as many as
+    the footer says of the file. pyarrow reads what the groups say.
+    """
+    counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    if sum(counts) != metadata.num_rows:
+        raise pa.ArrowInvalid(
+            f"its row groups have {sum(counts)} rows, and the file has {metadata.num_rows}"
+        )
+    return sum(counts[number] for number in groups)
 
 
 def _require_chunks(file: EventFile, metadata: pa.parquet.FileMetaData, group: int) -> None:
