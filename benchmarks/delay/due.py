@@ -1,4 +1,6 @@
-"""When an answer is due, by each system's own rule, and how long after that it came."""
+"""When an answer is due, by each system's own rule; how long after that it came, and after its
+window's end.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,10 +108,17 @@ class Answer(NamedTuple):
     stamp: int
 
 
+class Latencies(NamedTuple):
+    """Milliseconds of each answer: since it was due, and since the end of its window."""
+
+    since_due: Integers
+    since_end: Integers
+
+
 def latencies(
     subject: Subject, workload: Workload, found: Sequence[Answer], since_ms: int
-) -> Integers:
-    """Of each answer that was due by a record sent at `since_ms` or later, in milliseconds.
+) -> Latencies:
+    """Return those of the answers that were due by a record sent at `since_ms` or later.
 
     Those that no record closed, but a clock after the last one, are left out.
     """
@@ -130,4 +139,5 @@ def latencies(
         at = np.searchsorted(sent, due[mine], "left") + places[mine] - 1
         there = at < len(sent)
         causes[mine[there]] = sent[at[there]]
-    return (stamps - causes)[causes >= since_ms]
+    is_counted = causes >= since_ms
+    return Latencies((stamps - causes)[is_counted], (stamps - ends)[is_counted])

@@ -5,9 +5,10 @@
 Records of 1,000 keys go to an empty topic as they happen: their event time is the time of sending,
 which their timestamp says. The broker stamps each answer as it appends it. Latency is from the
 sending of the record by which an answer was due to that stamp: decoding, statistics and producing,
-and both ways to the broker. Ours emits count, sum and mean of three windows of each key each
-second; the others count a tumbling second. When an answer is due is each one's own rule, said in
-`due.SUBJECTS`: how long they wait on purpose counts for nobody. All answers are checked.
+and both ways to the broker; and from the end of the answer's window. Ours emits count, sum and mean
+of three windows of each key each second; the others count a tumbling second. When an answer is due
+is each one's own rule, said in `due.SUBJECTS`: what they wait on purpose counts from a window's end
+alone. All answers are checked.
 """
 
 import tempfile
@@ -22,7 +23,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from benchmarks.delay.due import SUBJECTS, Answer, Subject, latencies
+from benchmarks.delay.due import SUBJECTS, Answer, Scope, Subject, latencies
 from benchmarks.delay.live_events import KEYS, LiveEvents
 from benchmarks.harness import results
 from benchmarks.harness.answers import Answers, read_messages
@@ -37,6 +38,7 @@ from benchmarks.speed.throughput import PARTITIONS, broker, delete_topics, run_c
 from slidestat.admin.topics import create_topic
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
+from slidestat.synopses.core.arrays import Integers
 
 _EVERY = "1s"
 _NAME = "latency"
@@ -47,12 +49,16 @@ _WARM_UP_S = 5
 
 
 class Latency(msgspec.Struct):
-    """Milliseconds over all answers after the first five seconds."""
+    """Milliseconds over all answers after the first five seconds, since they were due; and since
+    the end of their windows, of a system that answers once a window.
+    """
 
     answers: int
     p50_ms: float
     p99_ms: float
     due_by: str
+    p50_since_end_ms: float | None = None
+    p99_since_end_ms: float | None = None
 
 
 class _Emission(msgspec.Struct, gc=False):
@@ -89,10 +95,17 @@ def measure_latency(bootstrap: str, name: str, rate: int, seconds: int) -> Laten
         finally:
             delete_topics(bootstrap, group)
     took = latencies(subject, workload, found, events.started_ms + 1_000 * _WARM_UP_S)
-    if not len(took):
+    if not len(took.since_due):
         raise SlidestatError("There were no answers.", "Measure for longer: --seconds.")
+    latency = Latency(len(took.since_due), *_of_all(took.since_due), subject.rule)
+    if subject.scope is not Scope.RECORD:
+        latency.p50_since_end_ms, latency.p99_since_end_ms = _of_all(took.since_end)
+    return latency
+
+
+def _of_all(took: Integers) -> tuple[float, float]:
     p50, p99 = np.percentile(took, (50, 99)).tolist()
-    return Latency(len(took), p50, p99, subject.rule)
+    return p50, p99
 
 
 def _run_ours(
@@ -182,9 +195,17 @@ def measure_latencies(
                 found[name] = {"cannot": f"it failed: {error.message} {error.advice}"}
                 console.print(f"latency: {name}: {error.message}", highlight=False)
                 continue
+            since_end = (
+                ""
+                if latency.p50_since_end_ms is None
+                else (
+                    f"; from the window's end {latency.p50_since_end_ms:,.0f} ms,"
+                    f" {latency.p99_since_end_ms:,.0f} ms"
+                )
+            )
             console.print(
                 f"latency: {name}: p50 {latency.p50_ms:,.0f} ms, p99 {latency.p99_ms:,.0f} ms of"
-                f" {latency.answers:,} answers; due by {latency.due_by}",
+                f" {latency.answers:,} answers; due by {latency.due_by}{since_end}",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -76,7 +76,7 @@ def latest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "latency": {
             "rate": 2_000,
             "systems": {
-                OURS: Latency(10, 12.4, 1_034.0, "the partition's next record"),
+                OURS: Latency(10, 12.4, 1_034.0, "the partition's next record", 14.6, 1_040.0),
                 FAUST: Latency(10, 8.0, 21.0, "each record"),
                 SPARK: {"cannot": "not here"},
             },
@@ -99,9 +99,9 @@ def test_the_long_text_has_costs_and_who_cannot() -> None:
     text = comparison()
     assert (
         "| slidestat | sliding, all windows, with bounds | 205,000 (200,000 - 210,000)"
-        " | - | - | 300 | 0 | 12, 1,034 | 3.2, 4.0 |"
+        " | - | - | 300 | 0 | 12, 1,034 | 15, 1,040 | 3.2, 4.0 |"
     ) in text
-    assert "| 2,750 (2,500 - 3,000) | 75 (70 - 80) | 1 | 300 | 12 | 8, 21 | - |" in text
+    assert "| 2,750 (2,500 - 3,000) | 75 (70 - 80) | 1 | 300 | 12 | 8, 21 | - | - |" in text
     assert "- without spark_tumbling: not here" in text
 
 

@@ -18,7 +18,7 @@ SECOND = Answer(key=2, start=0, end=1_000, counted=1, stamp=3_000)
 
 def of(scope: Scope, found: Sequence[Answer], wait_ms: int = 0, since_ms: int = 0) -> list[int]:
     subject = Subject("any", "", "", scope, wait_ms)
-    return latencies(subject, EVENTS, found, since_ms).tolist()
+    return latencies(subject, EVENTS, found, since_ms).since_due.tolist()
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,14 @@ def test_a_window_is_due_by_the_first_record_after_it(
 ) -> None:
     """Of the key, the partition or the topic, and no sooner than the wait after the end."""
     assert of(scope, [SECOND], wait_ms) == [3_000 - cause]
+
+
+def test_an_answer_has_an_age() -> None:
+    """It is counted from the end of its window, whatever record it waited for."""
+    found = [SECOND, Answer(key=1, start=0, end=1_000, counted=1, stamp=1_500)]
+    took = latencies(Subject("any", "", "", Scope.KEY), EVENTS, found, 0)
+    assert took.since_end.tolist() == [2_000, 500]
+    assert took.since_due.tolist() == [1_970, 480]
 
 
 def test_an_update_is_due_by_its_own_record() -> None:
