@@ -57,10 +57,11 @@ def with_checksum(data: bytes | bytearray) -> bytes:
 
 
 def old_batch(base_offset: int, records: list[Record], version: int, codec: int) -> bytes:
-    """Messages of format v0 or v1, alone or in a compressed set."""
+    """Messages of format v0 or v1, alone or in a compressed set: there v1 has their deltas."""
     builder = LegacyRecordBatchBuilder(version, codec, 1 << 30)
+    first = 0 if version == 1 and codec != NONE else base_offset
     for record in records:
-        builder.append(base_offset + record.delta, record.timestamp, record.key, record.value)
+        builder.append(first + record.delta, record.timestamp, record.key, record.value)
     data = builder.build()
     if codec != NONE and records:  # The set's own offset is that of its last message.
         struct.pack_into(">q", data, 0, base_offset + records[-1].delta)
@@ -111,6 +112,8 @@ def some_fetch(rng: Random) -> Fetch:
     start = offset = first
     version = rng.choice((0, 1, *[2] * 18))
     for _ in range(rng.randint(1, 6)):
+        # The format of a topic was raised.
+        version = max(version, rng.choice((0, 0, 0, 1, 2)))
         records = some_records(rng, rng.choice((1, 8, 40)))
         # A batch that compaction has emptied is not compressed.
         codec = rng.choice(CODECS) if records else NONE

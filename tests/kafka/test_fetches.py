@@ -14,7 +14,7 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import READ_COMMITTED, FetchResult, PartitionRecords
 from aiokafka.consumer.subscription_state import Assignment
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.memory_records import _MemoryRecordsPy as MemoryRecords
 
 from slidestat.engine.records import Headers
 from slidestat.kafka.fetches.columns import FetchedBytes, FetchedColumns, Fetches
@@ -22,11 +22,14 @@ from tests.engine.fetched import (
     APPEND_TIME,
     BATCH_HEADER,
     CODECS,
+    GZIP,
     NONE,
+    ZSTD,
     Fetch,
     Record,
     batch,
     corrupted,
+    old_batch,
     some_fetch,
     with_checksum,
 )
@@ -49,8 +52,10 @@ class Read(NamedTuple):
     error: Exception | None
 
 
-def read(fetch: Fetch, max_records: int, *, as_columns: bool) -> Read:
-    """Read a fetch as a worker, or as aiokafka does."""
+def read(fetch: Fetch, max_records: int, *, as_columns: bool = True) -> Read:
+    """Read a fetch as a worker, or as aiokafka does by its loop over batches in Python: the
+    compiled one reads all batches of a fetch by the format of the first.
+    """
 
     async def taken() -> Read:
         assignment = Assignment([TP])
@@ -125,6 +130,25 @@ def test_a_corrupt_batch_is_refused_as_aiokafka_refuses_it() -> None:
             errors += 1
             assert ours.rows == theirs.rows[: len(ours.rows)], seed
     assert errors > FETCHES // 4
+
+
+def test_formats_may_follow_one_another_in_a_fetch() -> None:
+    """Each batch is read by its own, as where a topic's format was raised: by the format of the
+    first one, records were lost where v1 follows v0, and a worker ended where v2 follows either.
+    """
+    records = [Record(i, 1_000 + i, b"k", b"v") for i in range(5)]
+    parts = [
+        old_batch(100, records, 0, NONE),
+        old_batch(105, records, 1, GZIP),
+        batch(110, records),
+        old_batch(115, records, 1, NONE),
+        batch(120, records, ZSTD),
+    ]
+    for first in range(len(parts)):
+        ours = read(Fetch(b"".join(parts[first:]), [], 100), 3, as_columns=True)
+        assert ours.error is None
+        assert [row[0] for row in ours.rows] == list(range(100 + 5 * first, 125))
+        assert ours.rows[5:] == read(Fetch(b"".join(parts[first + 1 :]), [], 100), 3).rows
 
 
 @pytest.mark.parametrize("codec", CODECS)

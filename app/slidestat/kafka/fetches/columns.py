@@ -13,8 +13,9 @@ import numpy as np
 from aiokafka import TopicPartition, codec
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.fetcher import FetchResult, PartitionRecords
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.record.util import decode_varint
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
@@ -82,6 +83,8 @@ def _decoded(encoded: bytes) -> Headers:
 _LENGTH = struct.Struct(">8xi")
 _LEADER_EPOCH = struct.Struct(">12xi")
 _FORMAT_PLACE, _FORMAT = 16, 2
+# Of what follows the length, in any format.
+_LEAST_SIZE = 14
 _COUNT = struct.Struct(">57xi")
 
 _NO_CODEC, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
@@ -176,14 +179,14 @@ class PlainBatch:
 
 
 class FetchedBytes:
-    """A wrapper of aiokafka's MemoryRecords that keeps the bytes, which those do not show.
+    """The batches of fetched bytes, as aiokafka's MemoryRecords has them, each read by its own
+    format: aiokafka (0.14) reads all of a fetch by that of the first one.
 
     Plain batches are recognised while there is `room`: at most so many records are taken.
     `leader_epoch` is that of the last batch that was returned.
     """
 
     def __init__(self, data: bytes) -> None:
-        self._records = MemoryRecords(data)
         self._data = data
         self._place = 0
         self.room = 0
@@ -191,30 +194,41 @@ class FetchedBytes:
 
     def size_in_bytes(self) -> int:
         """Return the size of the records in bytes."""
-        return int(self._records.size_in_bytes())
+        return len(self._data)
 
     def has_next(self) -> bool:
         """Return whether another complete batch is there."""
-        return bool(self._records.has_next())
+        left = len(self._data) - self._place
+        return left >= _LENGTH.size and self._end_of_next() <= len(self._data)
+
+    def _end_of_next(self) -> int:
+        (size,) = _LENGTH.unpack_from(self._data, self._place)
+        return self._place + _LENGTH.size + int(size)
 
     def next_batch(self) -> Any:
         """Return the next batch; None if there is none."""
-        batch = self._records.next_batch()
-        if batch is None:
+        if not self.has_next():
             return None
-        start = self._place
-        self._place += _LENGTH.size + _LENGTH.unpack_from(self._data, start)[0]
-        is_format_2 = self._data[start + _FORMAT_PLACE] == _FORMAT
-        epoch = _LEADER_EPOCH.unpack_from(self._data, start)[0] if is_format_2 else UNKNOWN_EPOCH
-        self.leader_epoch = epoch
+        start, end = self._place, self._end_of_next()
+        if end - start < _LENGTH.size + _LEAST_SIZE:
+            raise CorruptRecordException(
+                f"Record size is less than the minimum record overhead ({_LEAST_SIZE})"
+            )
+        self._place = end
+        data, version = memoryview(self._data)[start:end], self._data[start + _FORMAT_PLACE]
+        self.leader_epoch = UNKNOWN_EPOCH
+        if version < _FORMAT:
+            return LegacyRecordBatch(data, version)
+        batch = DefaultRecordBatch(data)
+        if version == _FORMAT:
+            (self.leader_epoch,) = _LEADER_EPOCH.unpack_from(data)
         if not self.room or not self._is_plain(batch, start):
             return batch
-        return PlainBatch(batch, memoryview(self._data)[start : self._place], self)
+        return PlainBatch(batch, data, self)
 
     def _is_plain(self, batch: Any, start: int) -> bool:
         return (
-            isinstance(batch, DefaultRecordBatch)
-            and self._data[start + _FORMAT_PLACE] == _FORMAT
+            self._data[start + _FORMAT_PLACE] == _FORMAT
             and self._place - start >= _COUNT.size
             and not batch.is_control_batch
             and batch.compression_type in _DECODERS
