@@ -143,14 +143,14 @@ def some_fetch(rng: Random) -> Fetch:
 
 
 def corrupted(rng: Random, fetch: Fetch) -> Fetch:
-    """The same, from its first offset on, with a wrong byte in its first batch, but not where that
-    says how long it is and what its last offset is; its checksum may be right.
+    """The same, from its first offset on, with a wrong byte in its first batch if that has records,
+    but not where that says how long it is and what its last offset is; its checksum may be right.
     """
     if len(fetch.data) < BATCH_HEADER:
         return fetch
     size = 12 + struct.unpack_from(">i", fetch.data, 8)[0]
     first, others = bytearray(fetch.data[:size]), fetch.data[size:]
-    if len(first) < size or first[16] != 2:
+    if len(first) < size or first[16] != 2 or size == BATCH_HEADER:
         return fetch
     place = rng.choice((21, 22, *range(27, size)))
     first[place] ^= 1 << rng.randrange(8)

@@ -22,8 +22,10 @@ from tests.engine.fetched import (
     APPEND_TIME,
     BATCH_HEADER,
     CODECS,
+    CONTROL,
     GZIP,
     NONE,
+    TRANSACTIONAL,
     ZSTD,
     Fetch,
     Record,
@@ -52,7 +54,13 @@ class Read(NamedTuple):
     error: Exception | None
 
 
-def read(fetch: Fetch, max_records: int, *, as_columns: bool = True) -> Read:
+def read(
+    fetch: Fetch,
+    max_records: int,
+    *,
+    as_columns: bool = True,
+    bytes_of: type[FetchedBytes | MemoryRecords] | None = None,
+) -> Read:
     """Read a fetch as a worker, or as aiokafka does by its loop over batches in Python: the
     compiled one reads all batches of a fetch by the format of the first.
     """
@@ -60,9 +68,9 @@ def read(fetch: Fetch, max_records: int, *, as_columns: bool = True) -> Read:
     async def taken() -> Read:
         assignment = Assignment([TP])
         assignment.state_value(TP).reset_to(fetch.offset)
-        bytes_of = FetchedBytes if as_columns else MemoryRecords
+        of = bytes_of or (FetchedBytes if as_columns else MemoryRecords)
         records = PartitionRecords(
-            TP, bytes_of(fetch.data), fetch.aborted, fetch.offset, None, None, True, READ_COMMITTED
+            TP, of(fetch.data), fetch.aborted, fetch.offset, None, None, True, READ_COMMITTED
         )
         result = FetchResult(TP, assignment=assignment, partition_records=records, backoff=0)
         fetches: OrderedDict[TopicPartition, Any] = (
@@ -149,6 +157,22 @@ def test_formats_may_follow_one_another_in_a_fetch() -> None:
         assert ours.error is None
         assert [row[0] for row in ours.rows] == list(range(100 + 5 * first, 125))
         assert ours.rows[5:] == read(Fetch(b"".join(parts[first + 1 :]), [], 100), 3).rows
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("attributes", [0, TRANSACTIONAL, TRANSACTIONAL | CONTROL])
+@pytest.mark.parametrize("as_columns", [True, False])
+def test_a_batch_may_have_nothing_but_its_header(
+    codec: int, attributes: int, *, as_columns: bool
+) -> None:
+    """Also of a topic that is read record by record: compaction keeps it, for its producer's last
+    number. No codec has bytes of nothing, and it is no marker of a transaction's end.
+    """
+    empty = batch(0, [], NONE, attributes | codec, 4, producer=7)
+    fetch = Fetch(empty + batch(5, [Record(0, 1, b"k", b"v")]), [(7, 0)], 0)
+    ours = read(fetch, 10, bytes_of=FetchedBytes, as_columns=as_columns)
+    assert (ours.error, ours.position) == (None, 6)
+    assert ours.rows == [(5, 1, b"k", b"v", ())]
 
 
 @pytest.mark.parametrize("codec", CODECS)

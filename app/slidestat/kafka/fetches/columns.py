@@ -86,6 +86,7 @@ _FORMAT_PLACE, _FORMAT = 16, 2
 # Of what follows the length, in any format.
 _LEAST_SIZE = 14
 _COUNT = struct.Struct(">57xi")
+_NO_RECORDS = memoryview(bytes(4))
 
 _NO_CODEC, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
 _DECODERS = {_NO_CODEC: None, _GZIP: codec.gzip_decode}
@@ -146,6 +147,8 @@ class PlainBatch:
         return bool(self._batch.validate_crc())
 
     def __iter__(self) -> Iterator[Any]:
+        if _is_empty(self.data):
+            return
         (count,) = _COUNT.unpack_from(self.data)
         data = self._uncompressed()
         if not 0 < count * LEAST_BYTES <= len(data):
@@ -176,6 +179,13 @@ class PlainBatch:
                 offset = self.next_offset - 1
             yield PlainRecords(self, data[start:end], part, offset, offset if count else None)
             start = end
+
+
+def _is_empty(data: memoryview) -> bool:
+    """Return whether compaction has left nothing of a batch but its header. That may still say that
+    the batch is compressed, or the marker of a transaction, and is neither.
+    """
+    return data[_COUNT.size - _NO_RECORDS.nbytes :] == _NO_RECORDS
 
 
 class FetchedBytes:
@@ -222,7 +232,7 @@ class FetchedBytes:
         batch = DefaultRecordBatch(data)
         if version == _FORMAT:
             (self.leader_epoch,) = _LEADER_EPOCH.unpack_from(data)
-        if not self.room or not self._is_plain(batch, start):
+        if not _is_empty(data) and not (self.room and self._is_plain(batch, start)):
             return batch
         return PlainBatch(batch, data, self)
 
