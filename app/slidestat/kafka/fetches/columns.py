@@ -88,10 +88,24 @@ _LEAST_SIZE = 14
 _COUNT = struct.Struct(">57xi")
 _NO_RECORDS = memoryview(bytes(4))
 
+# With it xerial's snappy begins, in blocks, and two numbers follow: of its version, and the least
+# that can read it.
+_XERIAL, _XERIAL_NUMBERS = b"\x82SNAPPY\0", struct.pack(">ii", 1, 1)
+
+
+def _snappy_decode(data: bytes) -> bytes:
+    """Decompress as aiokafka does, whatever the numbers are: Redpanda writes their bytes the other
+    way round.
+    """
+    if data.startswith(_XERIAL):
+        data = _XERIAL + _XERIAL_NUMBERS + data[len(_XERIAL + _XERIAL_NUMBERS) :]
+    return codec.snappy_decode(data)
+
+
 _NO_CODEC, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
 _DECODERS = {_NO_CODEC: None, _GZIP: codec.gzip_decode}
 if codec.has_snappy():
-    _DECODERS[_SNAPPY] = codec.snappy_decode
+    _DECODERS[_SNAPPY] = _snappy_decode
 if codec.has_lz4():
     _DECODERS[_LZ4] = codec.lz4_decode
 if codec.has_zstd():
