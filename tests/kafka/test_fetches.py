@@ -191,6 +191,17 @@ def test_snappy_may_have_the_numbers_that_redpanda_writes() -> None:
         assert (ours.error, ours.rows) == (None, read(Fetch(data, [], 0), most).rows)
 
 
+@pytest.mark.parametrize("last_delta", [-1, 0, 2])
+@pytest.mark.parametrize("most", [1, 2, 3, 10])
+def test_records_may_lie_behind_the_last_offset_of_their_batch(last_delta: int, most: int) -> None:
+    """As its header has it: Sarama wrote 0 there (IBM/sarama#1026)."""
+    records = [Record(i, 1_000 + i, b"k", b"v") for i in range(5)]
+    fetch = Fetch(batch(0, records, last_delta=last_delta) + batch(5, records), [], 0)
+    ours, theirs = read(fetch, most), read(fetch, most, as_columns=False)
+    assert len(ours.rows) == 10
+    assert (ours.rows, ours.position) == (theirs.rows, theirs.position)
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_batch_of_many_records_comes_in_parts(codec: int) -> None:
     """As many at once as are asked for, whatever the producer put together."""

@@ -168,7 +168,9 @@ class PlainBatch:
         if not 0 < count * LEAST_BYTES <= len(data):
             yield from self._batch
         elif count <= self._fetched.room:
-            yield PlainRecords(self, data, count, self.next_offset - 1)
+            # A header may name an offset before that of the last record, as Sarama's once did.
+            last = max(self.next_offset, self.base_offset + count) - 1
+            yield PlainRecords(self, data, count, last)
         else:
             yield from self._parts(data, count)
 
@@ -190,7 +192,7 @@ class PlainBatch:
             count -= part
             offset = self.base_offset + offset_delta
             if not count:
-                offset = self.next_offset - 1
+                offset = max(offset, self.next_offset - 1)
             yield PlainRecords(self, data[start:end], part, offset, offset if count else None)
             start = end
 
