@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import gzip
 import os
 import struct
 import weakref
@@ -18,6 +19,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import _MemoryRecordsPy as MemoryRecords
 
 from slidestat.engine.records import Headers
+from slidestat.errors import EndedError
 from slidestat.kafka.fetches.columns import FetchedBytes, FetchedColumns, Fetches
 from tests.engine.fetched import (
     APPEND_TIME,
@@ -25,6 +27,7 @@ from tests.engine.fetched import (
     CODECS,
     CONTROL,
     GZIP,
+    LZ4,
     NONE,
     SNAPPY,
     TRANSACTIONAL,
@@ -47,13 +50,14 @@ Row = tuple[int, int, bytes | None, bytes | None, Headers]
 
 class Read(NamedTuple):
     """What was read of a fetch: its records, where the next fetch begins, how many records came at
-    once at the most, and what went wrong.
+    once at the most, what went wrong, and what a worker tells of that.
     """
 
     rows: list[Row]
     position: int
     most: int
-    error: Exception | None
+    error: BaseException | None
+    told: str
 
 
 def read(
@@ -80,17 +84,20 @@ def read(
         )
         fetches[TP] = result
         rows: list[Row] = []
-        most, caught = 0, None
+        most, caught, told = 0, None, ""
         while fetches[TP].has_more():
             try:
                 some = fetches[TP].getall(max_records)
+            except EndedError as error:
+                caught, told = error.__cause__, str(error)
+                break
             except Exception as error:  # noqa: BLE001 - whatever it is, both must say the same
                 caught = error
                 break
             assert len(some) or not fetches[TP].has_more()
             most = max(most, len(some))
             rows += rows_of(some)
-        return Read(rows, assignment.state_value(TP).position, most, caught)
+        return Read(rows, assignment.state_value(TP).position, most, caught, told)
 
     return asyncio.run(taken())
 
@@ -211,6 +218,48 @@ def test_a_batch_of_many_records_comes_in_parts(codec: int) -> None:
     assert ours.rows == read(fetch, 700, as_columns=False).rows
     assert ours.most == 700
     assert ours.position == 2_510
+
+
+def compressed(codec: int, payload: bytes) -> bytes:
+    """A batch of one record with these bytes for the compressed ones."""
+    data = bytearray(batch(0, [Record(0, 1, b"k", b"v")])[:BATCH_HEADER] + payload)
+    data[22] |= codec
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    return with_checksum(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        compressed(GZIP, gzip.compress(b"of seven", mtime=0)[:-9]),
+        compressed(GZIP, gzip.compress(b"of seven", mtime=0) + b"others"),
+        compressed(SNAPPY, b"\xff\x06\0\0sNaPpY"),
+        compressed(LZ4, b"\x04\x22\x4d\x18\x60\x40\x1a" + bytes(4)),
+        compressed(ZSTD, b"\x28\xb5\x2f\xfd\x20"),
+        compressed(5, b"of another codec"),
+        batch(0, [Record(0, 1, None, b"")], NONE, TRANSACTIONAL | CONTROL, producer=7),
+        batch(0, [Record(0, 1, b"k", b"v")])[:-1] + b"x",
+    ],
+    ids=[
+        "cut off",
+        "others behind",
+        "framed",
+        "old lz4",
+        "no frame",
+        "codec",
+        "marker",
+        "checksum",
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(data: bytes) -> None:
+    """And with what to do, whatever a decoder raises; no record is passed over for it."""
+    good = [Record(i, 1, b"k", b"v") for i in range(4)]
+    later = struct.pack(">q", 1_204) + data[8:]
+    ours = read(Fetch(batch(1_200, good) + later, [], 1_200), 4)
+    assert len(ours.rows) == 4
+    assert ours.position == 1_204
+    assert ours.told.startswith("What partition 0 of 'events' has from offset 1,204 on cannot be")
+    assert f"{ours.error!r}. Start again: nothing is lost." in ours.told
 
 
 def test_the_name_of_a_header_may_be_anything() -> None:

@@ -20,6 +20,7 @@ from aiokafka.record.util import decode_varint
 
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import UNKNOWN_EPOCH, Headers, epochs_before_last
+from slidestat.errors import EndedError
 from slidestat.kafka.fetches.record_kernel import (
     BATCH_COLUMNS,
     LEAST_BYTES,
@@ -395,15 +396,33 @@ def _noted(records: PartitionRecords, _tp: TopicPartition, record: Any) -> Any:
 
 
 def _take(fetched: FetchResult, max_records: int | None = None) -> FetchedColumns | list[Any]:
-    """Take up to `max_records` of what was fetched of a partition, as `FetchResult.getall` does."""
+    """Take up to `max_records` of what was fetched of a partition, as `FetchResult.getall` does.
+
+    Raises EndedError for bytes that are not as they must be, whatever it is that finds that.
+    """
     if not fetched.check_assignment(fetched._topic_partition):
         return []
     # What compaction has left of a batch may all lie before the offset that was asked for.
     while fetched.has_more():
-        columns = _next_columns(fetched, sys.maxsize if max_records is None else max_records)
+        first = fetched._partition_records.next_fetch_offset
+        try:
+            columns = _next_columns(fetched, sys.maxsize if max_records is None else max_records)
+        except Exception as error:
+            raise _unreadable(fetched._topic_partition, first, error) from error
         if len(columns):
             return columns
     return []
+
+
+def _unreadable(tp: TopicPartition, first: int, error: Exception) -> EndedError:
+    """Return the error of bytes that were damaged on their way, or where a broker has them."""
+    return EndedError(
+        f"What partition {tp.partition} of {tp.topic!r} has from offset {first:,} on cannot be"
+        f" read: {error!r}.",
+        "Start again: nothing is lost. If it ends there each time, the broker's own bytes are"
+        " damaged (its kafka-dump-log finds where): let a replica that has them whole lead the"
+        " partition, or delete its records up to behind it (a worker then needs --allow-loss).",
+    )
 
 
 def _next_columns(fetched: FetchResult, left: int) -> FetchedColumns:
