@@ -3,7 +3,7 @@
 import struct
 import sys
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, overload
@@ -104,7 +104,10 @@ def _snappy_decode(data: bytes) -> bytes:
 
 
 _NO_CODEC, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
-_DECODERS = {_NO_CODEC: None, _GZIP: codec.gzip_decode}
+_DECODERS: dict[int, Callable[[bytes], bytes] | None] = {
+    _NO_CODEC: None,
+    _GZIP: codec.gzip_decode,
+}
 if codec.has_snappy():
     _DECODERS[_SNAPPY] = _snappy_decode
 if codec.has_lz4():
