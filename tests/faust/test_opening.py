@@ -14,6 +14,7 @@ from slidestat.faust.progress import Progress
 from slidestat.faust.table import StateTable, TablePartition
 from slidestat.kafka.producer import BulkProducer
 from tests.engine.memory import MemoryStore
+from tests.faust.simulation.worker import Rows
 from tests.faust.test_slices import EVERYONE, KEYS, LATER, TOPOLOGY, Offsets, Outputs, nothing
 
 
@@ -29,8 +30,11 @@ class Database:
             return self._store.get_many([one[1:].decode() for one in key])
         return self._store.checkpoint()
 
-    def items(self, from_key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for key, state in self._store.scan(from_key[1:].decode()):
+    def iter(self) -> Rows:
+        return Rows(self._scanned())
+
+    def _scanned(self) -> Iterator[tuple[bytes, bytes]]:
+        for key, state in self._store.scan():
             yield b"k" + key.encode(), state
             self.is_scanned.set()
             self.may_go_on.wait(30)

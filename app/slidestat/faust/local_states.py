@@ -12,6 +12,20 @@ FLUSH_RECORDS = 500_000
 """After how many records states are put away."""
 
 
+def rows_from(database: rocksdict.Rdict, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the rows of a database from the key `start` on, in key order.
+
+    Raises where a row cannot be read: the iterators that rocksdict itself offers end there, as if
+    there were no more.
+    """
+    rows = database.iter()
+    rows.seek(start)
+    while rows.valid():
+        yield rows.key(), rows.value()
+        rows.next()
+    rows.status()
+
+
 class LocalStates:
     """A PartitionStore on RocksDB in a folder of its own, which goes with it."""
 
@@ -42,8 +56,7 @@ class LocalStates:
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:
         """Yield the keys from `start` on and their states, in key order."""
-        items = cast(Iterator[tuple[bytes, bytes]], self._database.items(from_key=start.encode()))
-        for key, state in items:
+        for key, state in rows_from(self._database, start.encode()):
             yield key.decode(), state
 
     def told(self) -> Iterator[tuple[str, bytes]]:

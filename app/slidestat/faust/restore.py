@@ -8,7 +8,7 @@ partition is read until the broker reports its end.
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -25,6 +25,7 @@ from faust.types.tables import CollectionT
 
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Headers, Restored
+from slidestat.faust.local_states import rows_from
 from slidestat.faust.progress import RestoreProgress
 from slidestat.kafka.read.scan import headers_of, open_scanner, scan
 from slidestat.kafka.retries import ask_again, broker_pauses, passes
@@ -104,7 +105,7 @@ class StateStore(Store):
                 if restored.counts(headers):
                     if restored.are_replaced:
                         batch = rocksdict.WriteBatch(raw_mode=True)
-                        for old in database.keys():  # noqa: SIM118 - it is no dictionary
+                        for old, _ in rows_from(database, b""):
                             batch.delete(old)
                         overwritten.clear()
                     _add(batch, key, value, overwritten)
@@ -174,7 +175,7 @@ def overwritten_keys(database: rocksdict.Rdict) -> list[bytes]:
     """Return the keys whose last record in the changelog, up to the database's position, does not
     count.
     """
-    keys = cast(Iterator[bytes], database.keys(from_key=OVERWRITTEN))
+    keys = (key for key, _ in rows_from(database, OVERWRITTEN))
     own = takewhile(lambda key: key.startswith(OVERWRITTEN), keys)
     return [key.removeprefix(OVERWRITTEN) for key in own]
 

@@ -21,6 +21,7 @@ from slidestat.engine.checkpoints.checkpoint import CHECKPOINT_KEY, Snapshot
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.faust.fencing import FENCE_KEY, SupersededError, epoch_header, epoch_of, next_epoch
+from slidestat.faust.local_states import rows_from
 from slidestat.faust.restore import Row, StateStore, overwritten_keys, read_rows
 from slidestat.kafka.producer import BulkProducer
 
@@ -300,8 +301,7 @@ class TablePartition:
 
     def _rows(self, kind: bytes, start: str = "") -> Iterator[tuple[str, bytes]]:
         first = kind + start.encode()
-        items = cast(Iterator[tuple[bytes, bytes]], self.database.items(from_key=first))
-        for key, row in items:
+        for key, row in rows_from(self.database, first):
             if self._is_given_up:
                 raise GivenUpError
             if key[:1] != kind:

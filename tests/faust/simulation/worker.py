@@ -61,14 +61,41 @@ class Database:
             return [self.rows.get(one) for one in key]
         return self.rows.get(key)
 
-    def items(self, from_key: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        return iter(sorted(row for row in self.rows.items() if row[0] >= from_key))
-
-    def keys(self, from_key: bytes = b"") -> Iterator[bytes]:
-        return iter(sorted(key for key in self.rows if key >= from_key))
+    def iter(self) -> "Rows":
+        return Rows(sorted(self.rows.items()))
 
     def property_int_value(self, _name: str) -> int:
         return 0
+
+
+class Rows:
+    """An iterator of RocksDB over rows in key order."""
+
+    def __init__(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        self._rows = iter(rows)
+        self._row: tuple[bytes, bytes] | None = None
+
+    def seek(self, start: bytes) -> None:
+        self.next()
+        while self._row is not None and self._row[0] < start:
+            self.next()
+
+    def valid(self) -> bool:
+        return self._row is not None
+
+    def next(self) -> None:
+        self._row = next(self._rows, None)
+
+    def key(self) -> bytes:
+        assert self._row is not None
+        return self._row[0]
+
+    def value(self) -> bytes:
+        assert self._row is not None
+        return self._row[1]
+
+    def status(self) -> None:
+        """Nothing is damaged."""
 
 
 class WriteBatch:
