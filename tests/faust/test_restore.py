@@ -189,7 +189,7 @@ def changelog(monkeypatch: pytest.MonkeyPatch) -> Changelog:
 
 
 def state_table(changelog: Changelog, disk: Disk) -> StateTable:
-    return StateTable(app_on(disk), TOPOLOGY, 1, cast(BulkProducer, changelog), "nowhere")
+    return StateTable(app_on(disk), TOPOLOGY, 1, cast(BulkProducer, changelog), "nowhere", "")
 
 
 def snapshot(**states: bytes) -> Snapshot:

@@ -145,9 +145,10 @@ class TransactionalTable(StateTable):
         partitions: int,
         changelog: BulkProducer,
         bootstrap_servers: str,
+        changelog_id: str,
         transactions: PartitionTransactions,
     ) -> None:
-        super().__init__(app, topology, partitions, changelog, bootstrap_servers)
+        super().__init__(app, topology, partitions, changelog, bootstrap_servers, changelog_id)
         self._transactions = transactions
 
     async def before_highwaters(self, partitions: Collection[int]) -> None:

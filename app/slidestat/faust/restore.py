@@ -35,6 +35,8 @@ from slidestat.kafka.retries import ask_again, broker_pauses, passes
 EPOCH_KEY = b"e"
 # In front of a key whose last record in the changelog does not count: compaction leaves that one.
 OVERWRITTEN = b"z"
+# Of the id of the changelog's topic, which positions are of.
+CHANGELOG_KEY = b"c"
 _NO_OFFSET = -1
 
 # Faust's defaults are made for one large database, not for one a partition: a 2 GiB cache each.
@@ -56,10 +58,19 @@ class StateStore(Store):
     lead to, with the keys of which a zombie wrote last. A write moves the position forward, or does
     nothing: a restore that was given up, and whose thread still writes, has nothing that a later
     one does not have (decision 78).
+
+    A position is of one changelog. In one that was made anew, and has grown beyond it since, other
+    records have the offsets up to there: so each write has the id of the topic as well.
     """
 
-    def __init__(self, url: str, app: Any, table: Any, **kwargs: Any) -> None:
+    _changelog_id = ""
+
+    def __init__(
+        self, url: str, app: Any, table: Any, *, changelog_id: str = "", **kwargs: Any
+    ) -> None:
+        """Create the store; `changelog_id` is "" where the brokers keep none."""
         super().__init__(url, app, table, driver="rocksdict", **kwargs)
+        self._changelog_id = changelog_id
         self.rocksdb_options = _SharedMemory(
             write_buffer_size=_WRITE_BUFFER_BYTES, use_rocksdict=True
         )
@@ -85,8 +96,12 @@ class StateStore(Store):
         super().revoke_partitions(table, tps)
 
     def _open_for_partition(self, partition: int) -> rocksdict.Rdict:
-        self._open[partition] = super()._open_for_partition(partition)
-        return self._open[partition]
+        database: rocksdict.Rdict = super()._open_for_partition(partition)
+        self._open[partition] = database
+        written = (database.get(CHANGELOG_KEY) or b"").decode()
+        if written and self._changelog_id and written != self._changelog_id:
+            raise ConsistencyError(f"partition {partition}: the table is of another changelog")
+        return database
 
     def restore(self, partition: int, rows: Iterable[Row]) -> None:
         """Write the next records of a partition's changelog, without those that its database has
@@ -113,7 +128,7 @@ class StateStore(Store):
                     overwritten.add(key)
                     batch.put(OVERWRITTEN + key, b"")
             if last > position:
-                _move(database, batch, last, restored.newest)
+                self._move(database, batch, last, restored.newest)
 
     def advance(
         self,
@@ -137,7 +152,20 @@ class StateStore(Store):
                 _add(batch, key, value, before)
             for key in overwritten:
                 batch.put(OVERWRITTEN + key, b"")
-            _move(database, batch, end, epoch)
+            self._move(database, batch, end, epoch)
+
+    def _move(
+        self, database: rocksdict.Rdict, batch: rocksdict.WriteBatch, position: int, epoch: int
+    ) -> None:
+        """Write a batch, and with it the position and the largest epoch that the database has
+        then.
+        """
+        batch.put(self.offset_key, b"%d" % position)
+        if self._changelog_id:
+            batch.put(CHANGELOG_KEY, self._changelog_id.encode())
+        if epoch != NO_EPOCH:
+            batch.put(EPOCH_KEY, b"%d" % epoch)
+        database.write(batch)
 
     def newest_epoch(self, partition: int) -> int:
         """Return the largest epoch of a partition's records so far."""
@@ -191,16 +219,6 @@ def _add(
     if key in overwritten:
         overwritten.discard(key)
         batch.delete(OVERWRITTEN + key)
-
-
-def _move(
-    database: rocksdict.Rdict, batch: rocksdict.WriteBatch, position: int, epoch: int
-) -> None:
-    """Write a batch, and with it the position and the largest epoch that the database has then."""
-    batch.put(StateStore.offset_key, b"%d" % position)
-    if epoch != NO_EPOCH:
-        batch.put(EPOCH_KEY, b"%d" % epoch)
-    database.write(batch)
 
 
 @cache

@@ -40,6 +40,7 @@ class StateTable:
         partitions: int,
         changelog: BulkProducer,
         bootstrap_servers: str,
+        changelog_id: str,
     ) -> None:
         self._changelog = changelog
         # Written to the changelog since the process began.
@@ -59,6 +60,7 @@ class StateTable:
             table_name=self._table.name,
             key_type=bytes,
             value_type=bytes,
+            changelog_id=changelog_id,
         )
 
     def partition(self, partition: int) -> "TablePartition":

@@ -10,7 +10,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from slidestat.local.settings import pick_free_ports
 from tests.broker.conftest import BODY, MakeStage
-from tests.broker.workers import Stage, Worker, events, produce, wait_until, write_topology
+from tests.broker.workers import (
+    Stage,
+    Worker,
+    end_offsets,
+    events,
+    produce,
+    wait_until,
+    write_topology,
+)
 
 
 def complaint(worker: Worker) -> str:
@@ -158,6 +166,37 @@ def test_changelog_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
     with stage.worker() as worker:
         said = complaint(worker)
     assert str(stage.data_dir()) in said
+
+
+def test_changelog_made_anew_that_has_outgrown_a_folder(
+    make_stage: MakeStage, admin: AdminClient
+) -> None:
+    """Of a folder whose position another worker's records have taken, in a changelog that was
+    deleted meanwhile, nothing is mixed with them: neither by the owner of a partition nor by one
+    that stands by. Without it, all is as if nothing had happened. (apache/kafka 22478)
+    """
+    stage = make_stage(partitions=1)
+    source = stage.topology.source
+    produce(stage.bootstrap, source, events(2_000))
+    stage.drain()
+    before = end_offsets(stage.bootstrap, stage.changelog)[0]
+    remake_topic(admin, stage.changelog, "compact")
+    produce(stage.bootstrap, source, events(2_000, start=2_000, keys=1_000))
+    with stage.worker("b").await_ready() as other:
+        stage.await_settled([other])
+        assert end_offsets(stage.bootstrap, stage.changelog)[0] > before
+        with stage.worker() as standby:
+            assert "Stop the group's workers, delete their folders" in complaint(standby)
+        stage.await_settled([other])
+        other.stop()
+    produce(stage.bootstrap, source, events(2_000, start=4_000))
+    with stage.worker() as worker:
+        said = complaint(worker)
+    assert str(stage.data_dir()) in said
+    assert "made anew" in said
+    shutil.rmtree(stage.data_dir())
+    stage.drain()
+    stage.check()
 
 
 def test_topology_changed_over_old_state(make_stage: MakeStage) -> None:

@@ -6,6 +6,7 @@ import shutil
 from contextlib import closing
 
 import pytest
+import rocksdict
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -16,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from slidestat.errors import SlidestatError
-from slidestat.faust.restore import unreadable_changelog
+from slidestat.faust.restore import CHANGELOG_KEY, unreadable_changelog
 from slidestat.kafka.read.scan import open_scanner, scan
 from tests.broker.away.test_worker_errors import complaint, remake_topic
 from tests.broker.conftest import MakeStage
@@ -210,6 +211,9 @@ def test_a_changelog_of_an_older_version_is_read(make_stage: MakeStage, admin: A
     stage.check()
     shutil.rmtree(stage.data_dir())
     kept.rename(stage.data_dir())
+    (path,) = stage.data_dir().glob("**/*-state-0.db")
+    with closing(rocksdict.Rdict(str(path), rocksdict.Options(raw_mode=True))) as table:
+        table.delete(CHANGELOG_KEY)  # as they left tables as well
     produce(stage.bootstrap, stage.topology.source, events(5_000, start=15_000))
     stage.drain()
     stage.check()

@@ -64,7 +64,11 @@ class TopicWatch:
     @property
     def source_id(self) -> str:
         """The id of the source, "" where the brokers keep none."""
-        return self._began[self._source].topic_id
+        return self.id_of(self._source)
+
+    def id_of(self, topic: str) -> str:
+        """Return the id of a topic when this worker began, "" where the brokers keep none."""
+        return self._began[topic].topic_id
 
     def confirm_source(self, fetched_at: float = NOT_KNOWN) -> Awaitable[None]:
         """Ask a broker at once, unless one was asked since `fetched_at`; what is returned ends once

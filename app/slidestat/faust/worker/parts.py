@@ -55,6 +55,7 @@ class WorkerParts:
             settings.partitions,
             self._changelog,
             settings.bootstrap_servers,
+            self.topics.id_of(topology.changelog_topic),
         )
         if topology.name in self.transactions:
             return TransactionalTable(*parts, self.transactions[topology.name])

@@ -38,8 +38,8 @@ def raise_for_the_user(reason: BaseException, data_dir: Path) -> NoReturn:
     """Raise the error that ended a worker, as a SlidestatError if the user can correct it."""
     if isinstance(reason, ConsistencyError):
         raise SlidestatError(
-            f"The tables in {data_dir} are ahead of their changelog: it was made anew, or lost"
-            " its end, as with an unclean election of a leader or a lost disk.",
+            f"The tables in {data_dir} are not of the changelog that there is: it was made anew, or"
+            " lost its end, as with an unclean election of a leader or a lost disk.",
             advice_without_changelog(data_dir),
         ) from reason
     if isinstance(reason, KafkaConnectionError):
