@@ -100,7 +100,8 @@ def _snappy_decode(data: bytes) -> bytes:
     """
     if data.startswith(_XERIAL):
         data = _XERIAL + _XERIAL_NUMBERS + data[len(_XERIAL + _XERIAL_NUMBERS) :]
-    return codec.snappy_decode(data)
+    decoded: bytes = codec.snappy_decode(data)
+    return decoded
 
 
 _NO_CODEC, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
