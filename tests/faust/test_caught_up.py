@@ -88,7 +88,8 @@ def test_a_backlog_is_committed_once_it_is_read(
 ) -> None:
     """With all of its states where they are few, so that nothing of it waits for their turn."""
     monkeypatch.setattr(
-        "slidestat.faust.worker.parts.TopicWatch", lambda *_: SimpleNamespace(error=None)
+        "slidestat.faust.worker.parts.TopicWatch",
+        lambda *_: SimpleNamespace(error=None, id_of=lambda _topic: ""),
     )
 
     async def run() -> None:

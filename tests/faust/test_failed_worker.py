@@ -78,7 +78,8 @@ def test_what_comes_after_the_failed_batch_is_not_taken_in(
     first records would be lost.
     """
     monkeypatch.setattr(
-        "slidestat.faust.worker.parts.TopicWatch", lambda *_: SimpleNamespace(error=None)
+        "slidestat.faust.worker.parts.TopicWatch",
+        lambda *_: SimpleNamespace(error=None, id_of=lambda _topic: ""),
     )
 
     async def run() -> None:

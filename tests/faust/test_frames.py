@@ -81,7 +81,8 @@ def test_no_more_frames_than_this_lie_between_the_agent_and_a_kernel(
         "slidestat.faust.partitions.held_partitions.PartitionProcessor", SmallMemoryProcessor
     )
     monkeypatch.setattr(
-        "slidestat.faust.worker.parts.TopicWatch", lambda *_: SimpleNamespace(error=None)
+        "slidestat.faust.worker.parts.TopicWatch",
+        lambda *_: SimpleNamespace(error=None, id_of=lambda _topic: ""),
     )
 
     async def run() -> list[list[str]]:

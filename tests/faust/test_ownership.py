@@ -167,7 +167,7 @@ def transactional_table(disk: Disk) -> TransactionalTable:
     app: Any = SimpleNamespace(disk=disk)
     app.Table = partial(App.Table, app)
     transactions = PartitionTransactions("", "t")
-    return TransactionalTable(app, counted, 1, BulkProducer(""), "", transactions)
+    return TransactionalTable(app, counted, 1, BulkProducer(""), "", "", transactions)
 
 
 def test_what_a_zombie_wrote_last_is_written_again_exactly_once() -> None:
