@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from benchmarks.size.stored import stopped_table
 from slidestat.faust.fencing import FENCE_KEY, NO_EPOCH, Restored
-from slidestat.faust.restore import EPOCH_KEY, OVERWRITTEN, StateStore
 from tests.broker.workers import Record, Stage, Worker
+from tests.faust.simulation.worker import rows_of_changelog
 
 
 def check_databases(stage: Stage, workers: Iterable[Worker]) -> int:
@@ -24,10 +24,7 @@ def check_databases(stage: Stage, workers: Iterable[Worker]) -> int:
             partition = int(path.stem.removeprefix(f"{name}-"))
             records = changelog[partition]
             with stopped_table(stage.topology, partition, worker.data_dir) as table:
-                rows = dict(table.database.items())
-            rows.pop(EPOCH_KEY, None)
-            rows = {key: row for key, row in rows.items() if not key.startswith(OVERWRITTEN)}
-            last = int(rows.pop(StateStore.offset_key, b"-1"))
+                rows, last = rows_of_changelog(dict(table.database.items()))
             assert rows == restored(r for r in records if r.offset <= last), (path, last)
             databases += 1
             differs = {key for key, _ in rows.items() ^ restored(records).items()}

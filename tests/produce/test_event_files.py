@@ -10,6 +10,7 @@ import tarfile
 import weakref
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from io import BufferedReader, BytesIO, TextIOWrapper
 from pathlib import Path
@@ -526,26 +527,25 @@ def test_parquet_files_that_were_joined_are_no_file(tmp_path: Path, rows: tuple[
         read(tmp_path / "a.parquet")
 
 
-def test_a_damaged_footer_is_read_whole_or_refused() -> None:
+# A group a row has more bytes that mean nothing.
+@pytest.mark.parametrize(("row_group_size", "part"), [(2, 2), (1, 3)])
+def test_a_damaged_footer_is_read_whole_or_refused(row_group_size: int, part: int) -> None:
     """With any of its bytes changed, also those of columns that are not wanted, whose names and
     sizes pyarrow does not look at in all places; and those of the numbers of rows.
     """
     sink = BytesIO()
     columns = {"key": ["a", None], "time": [1, 2], "value": [1.5, None], "l": [[1, 2], None]}
-    pq.write_table(pa.table(columns), sink, write_page_index=True, row_group_size=1)
-    whole, refused = sink.getvalue(), 0
+    pq.write_table(pa.table(columns), sink, write_page_index=True, row_group_size=row_group_size)
+    whole, read_rows = sink.getvalue(), list[int]()
     length = int.from_bytes(whole[-8:-4], "little")
     for at in range(len(whole) - 8 - length, len(whole) - 8):
         damaged = bytearray(whole)
         damaged[at] ^= 1 << at % 8
         file = EventFile("a", Format.PARQUET, None, len(whole), damaged)
-        try:
-            rows = sum(len(rows.numbers) for rows in Reader(file).batches(["key"]))
-        except SlidestatError:
-            refused += 1
-        else:
-            assert rows == 2, at
-    assert refused > length // 3
+        with suppress(SlidestatError):
+            read_rows.append(sum(len(rows.numbers) for rows in Reader(file).batches(["key"])))
+    assert set(read_rows) == {2}
+    assert length - len(read_rows) > length // part
 
 
 def test_names_that_look_the_same_are_told_apart(tmp_path: Path) -> None:

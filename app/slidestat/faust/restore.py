@@ -63,8 +63,6 @@ class StateStore(Store):
     records have the offsets up to there: so each write has the id of the topic as well.
     """
 
-    _changelog_id = ""
-
     def __init__(
         self, url: str, app: Any, table: Any, *, changelog_id: str = "", **kwargs: Any
     ) -> None:

@@ -171,9 +171,9 @@ def test_changelog_made_anew(make_stage: MakeStage, admin: AdminClient) -> None:
 def test_changelog_made_anew_that_has_outgrown_a_folder(
     make_stage: MakeStage, admin: AdminClient
 ) -> None:
-    """Of a folder whose position another worker's records have taken, in a changelog that was
-    deleted meanwhile, nothing is mixed with them: neither by the owner of a partition nor by one
-    that stands by. Without it, all is as if nothing had happened. (apache/kafka 22478)
+    """Nothing is mixed with a folder from before the changelog was deleted, also where another
+    worker's records have its offsets now: neither by the owner of a partition nor by one that
+    stands by. Without it, all is as if nothing had happened. (apache/kafka 22478)
     """
     stage = make_stage(partitions=1)
     source = stage.topology.source

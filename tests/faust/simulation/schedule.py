@@ -21,13 +21,12 @@ from slidestat.engine.checkpoints.checkpoint import (
 )
 from slidestat.errors import SlidestatError
 from slidestat.faust.fencing import NO_EPOCH, Restored
-from slidestat.faust.restore import EPOCH_KEY, OVERWRITTEN, StateStore
 from slidestat.schemas.dead_letter import dead_letter_key
 from tests.broker.workers import Expected, table, undisturbed
 from tests.faust.simulation.brokers import Brokers, Group, Written
 from tests.faust.simulation.event_loop import SeededLoop, StuckError, seeded_loop
 from tests.faust.simulation.trace import Event, Trace
-from tests.faust.simulation.worker import Disk, Worker, simulated_clients
+from tests.faust.simulation.worker import Disk, Worker, rows_of_changelog, simulated_clients
 
 PARTITIONS = 3
 _RECORDS = 60
@@ -304,10 +303,7 @@ class Schedule:
             self.trace(partition).check()
         for disk in self._disks:
             for (_, partition), database in disk.items():
-                rows = dict(database.rows)
-                rows.pop(EPOCH_KEY, None)
-                rows = {key: row for key, row in rows.items() if not key.startswith(OVERWRITTEN)}
-                position = int(rows.pop(StateStore.offset_key, b"-1"))
+                rows, position = rows_of_changelog(database.rows)
                 assert rows == self._restored(partition, position), "another table"
 
     def trace(self, partition: int) -> Trace:

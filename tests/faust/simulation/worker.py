@@ -6,7 +6,7 @@ give partitions up, restore tables from their changelogs, and read on from what 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
-from slidestat.faust.restore import Row, StateStore
+from slidestat.faust.restore import CHANGELOG_KEY, EPOCH_KEY, OVERWRITTEN, Row, StateStore
 from slidestat.faust.worker.group_member import GroupMember
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.producer import BulkProducer
@@ -115,8 +115,11 @@ class WriteBatch:
 class Store(StateStore):
     """The worker's own store, over such databases."""
 
-    def __init__(self, _url: str, app: Any, table: Any, **_more: Any) -> None:
+    def __init__(
+        self, _url: str, app: Any, table: Any, *, changelog_id: str = "", **_more: Any
+    ) -> None:
         self._disk, self._name, self._moving = app.disk, table.name, {}
+        self._changelog_id = changelog_id
 
     def _db_for_partition(self, partition: int) -> Any:
         return self._disk.setdefault((self._name, partition), Database())
@@ -126,6 +129,17 @@ class Store(StateStore):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def rows_of_changelog(database: Mapping[bytes, bytes]) -> tuple[dict[bytes, bytes], int]:
+    """Return the rows of a table's database that its changelog has, and up to which offset."""
+    own = EPOCH_KEY, CHANGELOG_KEY, StateStore.offset_key
+    rows = {
+        key: row
+        for key, row in database.items()
+        if key not in own and not key.startswith(OVERWRITTEN)
+    }
+    return rows, int(database.get(StateStore.offset_key, b"-1"))
 
 
 class App:
@@ -203,14 +217,13 @@ class _Topics:
     """What watches the topics: they stay what they are."""
 
     source_id = "id"
-
-    def id_of(self, _topic: str) -> str:
-        return "id"
-
     without_leader = ()
 
     def __init__(self, *_what: object) -> None:
         """Nothing is asked."""
+
+    def id_of(self, _topic: str) -> str:
+        return "id"
 
     def error(self) -> None:
         return None
