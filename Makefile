@@ -101,8 +101,9 @@ OTHERS := $(LONGEST) $(filter-out $(LAWS) $(LONGEST) tests/model tests/__pycache
 	$(wildcard tests/test_*.py)
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 LOGS := .pytest_cache
-# THIRD=0, 1 or 2 runs a third of the laws, and of the longest tests.
+# THIRD=0, 1 or 2 runs a third of the laws, of Spark's and of the longest tests.
 OF_A_THIRD := $(if $(THIRD),-p tests.thirds --third $(THIRD))
+OF_SPARK := $(if $(THIRD),$(OF_A_THIRD) --third-of tests/spark/)
 
 # Beside other tests they may take long: their limit of time is for what hangs. The others have the
 # output, and go first wherever both want a core.
@@ -145,7 +146,7 @@ test-laws: setup ## those of all tests that need no broker and compute long
 	$(call logged,nice -n 10 $(PYTEST) --timeout 1800 -n 2 $(OF_A_THIRD) -m "not long" $(LAWS),$(LOGS)/laws.log)
 
 test-others: setup ## all other tests
-	$(PYTEST) --timeout 600 -n 4 -m "not long" $(OTHERS)
+	$(PYTEST) --timeout 600 -n 4 $(OF_SPARK) -m "not long" $(OTHERS)
 
 # Two halves again: the one waits for brokers and Spark, the other computes.
 test-long: setup ## the longest tests: half a minute and more each, of what is rare

@@ -52,8 +52,7 @@ class KeyNumbers:
 
     def names(self, numbers: Integers) -> list[str]:
         """Return the keys that have these numbers."""
-        names = self._names
-        return [names[number] for number in numbers.tolist()]
+        return list(map(self._names.__getitem__, numbers.tolist()))
 
     def release(self, numbers: Integers) -> None:
         """Take back the numbers of keys of which nothing is remembered any more."""

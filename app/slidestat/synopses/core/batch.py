@@ -6,7 +6,7 @@ its events are cut at its questions; all synopses of a topology take the same on
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from io import BytesIO
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -351,8 +351,9 @@ def joined(states: Sequence[bytes | None]) -> Joined:
 
 def split(out: Bytes, ends: Integers) -> list[bytes]:
     """Return the states out[ends[g]:ends[g + 1]]."""
-    written = out[: ends[-1]].tobytes()
-    return [written[start:end] for start, end in pairwise(ends.tolist())]
+    written = BytesIO(out[: ends[-1]])
+    # Twice as fast as slices: each of these would be made first.
+    return list(map(written.read, np.diff(ends).tolist()))
 
 
 @borrowing_kernel
