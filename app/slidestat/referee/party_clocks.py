@@ -139,7 +139,10 @@ class PartyClocks:
 
     def due(self, settled: int, newest_of_idle: int) -> int:
         """Return the tick up to which answers are due now, `settled` or a later one."""
-        return max(settled, self.furthest - self._patience, self._due_with_idle(newest_of_idle))
+        # None after the newest tick with a synopsis: only up to there an answer is sure to be
+        # replaced by a final one.
+        with_idle = min(max(self.furthest, newest_of_idle), self.due_in_silence())
+        return max(settled, self.furthest - self._patience, with_idle)
 
     def due_in_silence(self) -> int:
         """Return the tick that all parties have reached with idle ones by their provisional clocks,
@@ -205,13 +208,6 @@ class PartyClocks:
             if tick > until:
                 known[name] = (min(since, after) if after <= until else after, tick)
                 self._have_changed = True
-
-    def _due_with_idle(self, newest_of_idle: int) -> int:
-        """Return the tick that all parties have reached with idle ones by their provisional clocks,
-        but none after the newest tick with a synopsis: only up to there an answer is sure to be
-        replaced by a final one.
-        """
-        return min(max(self.furthest, newest_of_idle), self.due_in_silence())
 
     def _came(self, *, with_idle: bool) -> dict[str, int]:
         came = self._clocks.of

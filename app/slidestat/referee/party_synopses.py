@@ -165,19 +165,10 @@ class PartySynopses:
         return last is None or last > until
 
 
-# Keep the synopses of all streams of a partition, each a row of the store.
+# Keep the synopses of all streams of a partition, each a row of the store: stream, statistic, party
+# and tick.
 
-
-class _Place(NamedTuple):
-    """The row of a synopsis."""
-
-    stream: str
-    statistic: str
-    party: str
-    tick: int
-
-
-_places = msgspec.json.Decoder(_Place)
+_rows = msgspec.json.Decoder(tuple[str, str, str, int])
 
 
 class PartyStreams:
@@ -190,13 +181,13 @@ class PartyStreams:
 
     def restore(self, row: str, synopsis: bytes) -> None:
         """Take in a row of the store; raises msgspec.DecodeError for one that is no place."""
-        at = _places.decode(row)
-        self._of(at.stream).put(Piece(at.statistic, at.party, at.tick), synopsis)
+        stream, statistic, party, tick = _rows.decode(row)
+        self._of(stream).put(Piece(statistic, party, tick), synopsis)
 
     def put(self, stream: str, piece: Piece, synopsis: bytes) -> None:
         """Keep what a party has published."""
         self._of(stream).put(piece, synopsis)
-        self._changed[_row(_Place(stream, *piece))] = synopsis
+        self._changed[_row(stream, piece)] = synopsis
 
     def put_of_idle(self, stream: str, piece: Piece, synopsis: bytes) -> None:
         """Keep, but do not store, what an idle party would publish."""
@@ -213,7 +204,7 @@ class PartyStreams:
         """Drop the synopses of a stream that no unsettled tick needs."""
         synopses = self.of[stream]
         for piece in synopses.settle(settled):
-            self._changed[_row(_Place(stream, *piece))] = None
+            self._changed[_row(stream, piece)] = None
         if not synopses:
             del self.of[stream]
 
@@ -253,5 +244,5 @@ class PartyStreams:
         return found
 
 
-def _row(place: _Place) -> str:
-    return msgspec.json.encode(place).decode()
+def _row(stream: str, piece: Piece) -> str:
+    return msgspec.json.encode((stream, *piece)).decode()

@@ -403,23 +403,17 @@ class RefereeProcessor:
         newest_of_idle = streams.newest_of_idle() if clocks.idle.reach else NO_TIME
         due = clocks.due(settled, newest_of_idle)
         emissions: list[OutputRecord] = [*effects.emissions]
-        for tick, of_tick in streams.due(clocks.settled, settled, with_idle=False):
-            emissions += self._answers.at(
-                tick, of_tick, clocks.present(tick, with_idle=False), offset, provisional=False
-            )
-        for tick, of_tick in streams.due(max(settled, clocks.answered), due, with_idle=True):
-            emissions += self._answers.at(
-                tick, of_tick, clocks.present(tick, with_idle=True), offset, provisional=True
-            )
         if due > clocks.answered:
             self._told = due
         silent = clocks.due_in_silence() if self._tells_silence else NO_TIME
-        for tick, of_tick in streams.due(
-            max(due, clocks.answered, self._told), silent, with_idle=True
+        for after, until, with_idle in (
+            (clocks.settled, settled, False),
+            (max(settled, clocks.answered), due, True),
+            (max(due, clocks.answered, self._told), silent, True),
         ):
-            emissions += self._answers.at(
-                tick, of_tick, clocks.present(tick, with_idle=True), offset, provisional=True
-            )
+            for tick, of_tick in streams.due(after, until, with_idle=with_idle):
+                present = clocks.present(tick, with_idle=with_idle)
+                emissions += self._answers.at(tick, of_tick, present, offset, provisional=with_idle)
         self._told = max(silent, self._told)
         effects.emissions = emissions
         clocks.answer_up_to(due)
