@@ -34,7 +34,7 @@ from slidestat.synopses.core.arrays import Integers
 _LATER = RECORDS - 1
 # A run of records without a time must not keep anything undecided for ever.
 _LATER_OF_ANY = 256
-_NEVER = np.iinfo(np.int64).max
+_NEVER = int(np.iinfo(np.int64).max)
 
 
 class KeysOfOrder:
@@ -99,8 +99,6 @@ class KeysOfOrder:
 
 _Record = TypeVar("_Record")
 
-_NO_LIMIT = int(np.iinfo(np.int64).max)
-
 
 class MergeOrder(Generic[_Record]):
     """A merge of the records of some partitions in order; each record waits for its turn.
@@ -131,17 +129,17 @@ class MergeOrder(Generic[_Record]):
         It holds no other partition back until more is added.
         """
         queue = self._queues[partition]
-        queue.is_at_end = True
+        queue.holds_back = False
         queue.next_offset = max(queue.next_offset, offset)
 
     def await_more(self, partition: int) -> None:
         """Note that the partition has more records than it seemed: it holds others back."""
-        self._queues[partition].is_at_end = False
+        self._queues[partition].holds_back = True
 
     def take(self) -> list[_Record]:
         """Return those whose turn it is, in order; they wait no longer."""
         limits = [(queue.keys.reached, p) for p, queue in self._queues.items() if queue.holds_back]
-        limit = min(limits, default=(_NO_LIMIT, 0))
+        limit = min(limits, default=(_NEVER, 0))
         each = [(queue, queue.count_before(p, limit)) for p, queue in self._queues.items()]
         each = [(queue, count) for queue, count in each if count]
         if not each:
@@ -184,28 +182,23 @@ class _Queue(Generic[_Record]):
     def __init__(self, start: int, lateness: int) -> None:
         self.keys = KeysOfOrder(start, lateness)
         self.next_offset = start
-        self.is_at_end = False
+        # Until it is at its end.
+        self.holds_back = True
         self.records: list[_Record] = []
         self.offsets = self.sizes = np.empty(0, np.int64)
-
-    @property
-    def holds_back(self) -> bool:
-        return not self.is_at_end
 
     def count_before(self, own: int, limit: tuple[int, int]) -> int:
         """Return how many records come before any that the partition of the limit may still bring;
         among equal ones, the smaller partition's go first.
         """
         key, partition = limit
-        return self.keys.count_up_to(
-            key, inclusive=own <= partition, settled_alone=not self.is_at_end
-        )
+        return self.keys.count_up_to(key, inclusive=own <= partition, settled_alone=self.holds_back)
 
     def add(
         self, offsets: Integers, times: Integers, sizes: Integers, records: list[_Record]
     ) -> None:
         self.keys.add(offsets, times)
-        self.is_at_end = False
+        self.holds_back = True
         self.next_offset = int(offsets[-1]) + 1
         self.records += records
         self.offsets = np.concatenate([self.offsets, offsets])

@@ -149,18 +149,6 @@ def topics_now(admin: AdminClient, topology: Topology, known: Collection[str] = 
     )
 
 
-def _first_offsets(admin: AdminClient, places: Sequence[Place]) -> dict[Place, int]:
-    """Return the offset of the first record of each partition, or of the one that will be."""
-    earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-    return {place: found.offset for place, found in _listed(admin, places, earliest).items()}
-
-
-def _is_unwritten(admin: AdminClient, topic: str, partitions: int) -> bool:
-    """Return whether a topic never had a record."""
-    ends = _ends(admin, [(topic, p) for p in range(partitions)])
-    return not any(end.offset for end in ends.values())
-
-
 def _ends(admin: AdminClient, places: Sequence[Place]) -> dict[Place, ListOffsetsResultInfo]:
     """Return the end of each partition, with the epoch of the leader that appended last."""
     return _listed(admin, places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
@@ -310,7 +298,8 @@ def moved_before(
     """
     topology, group = move.topology, mover_id(move.topology)
     # Before notes are read: who moves notes it before there is a record.
-    is_empty = _is_unwritten(admin, topology.events_topic, now.of_all.partitions)
+    own_ends = _ends(admin, [(topology.events_topic, p) for p in range(now.of_all.partitions)])
+    is_empty = not any(end.offset for end in own_ends.values())
     # Any topic may have been a source. (To ask for all that a group has, without their names, ends
     # the process where it has none, with confluent-kafka 2.16.)
     listed = ask_again(lambda: admin.list_topics(timeout=_TIMEOUT_S), _TIMEOUT_S).topics
@@ -343,7 +332,10 @@ def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[Place, Sta
     }
     ends = _ends(admin, [place for place, mark in marks.items() if mark is not None])
     starts = {}
-    for place, first in _first_offsets(admin, now.places).items():
+    earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    for place, found in _listed(admin, now.places, earliest).items():
+        # Of the first record, or of the one that will be.
+        first = found.offset
         start = committed[place].offset if place in committed else first
         mark = marks.get(place)
         if mark is not None and not _has_appended_alone(ends[place], mark):
