@@ -292,15 +292,17 @@ class LiveQuery:
             (windows,) = lengths_at(topology.window_lengths, np.array([end - self._ago]))
         work = Work.question(topology.columns, [time], windows)
         try:
+            places = zip(topology.runners, self._places, strict=True)
+            stored = {runner: [state.synopses[place] or None] for runner, place in places}
             answered = {
-                runner: self._asked(runner, state.synopses[place] or None, work)
-                for runner, place in zip(topology.runners, self._places, strict=True)
+                runner: past_of(runner).past(own, work, self._ago)
+                if self._ago
+                else runner.run(own, work)
+                for runner, own in stored.items()
             }
             # Those that derived figures read.
-            places = dict(zip(topology.runners, self._places, strict=True))
             for past in topology.further_windows:
-                stored = state.synopses[places[past.runner]] or None
-                answered[past] = past.run([stored], work)
+                answered[past] = past.run(stored[past.runner], work)
         except SynopsisError as error:
             raise unusable_state("topology", error) from error
         end -= self._ago
@@ -324,13 +326,6 @@ class LiveQuery:
             lost=self._lost(view, end),
             ranks=ranks,
             alerts=key_alerts(self._alerts, state.alerts, self._kinds.key_alert) or None,
-        )
-
-    def _asked(self, runner: Runner, state: bytes | None, work: Work) -> Answered:
-        return (
-            past_of(runner).past([state], work, self._ago)
-            if self._ago
-            else runner.run([state], work)
         )
 
     def _table(self, starts: Mapping[str, int]) -> FigureTable:

@@ -6,8 +6,9 @@ attributes, so that readers take both versions. Workers wrote version 1 for sequ
 there was this one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -249,27 +250,26 @@ def kinds(*, is_sequence: bool) -> Kinds:
     return _OF_SEQUENCES if is_sequence else _OF_TIMES
 
 
-class _EitherVersion(Generic[Record]):
-    """A decoder of JSON records of either version."""
+def _decoder(of_times: type[Record], of_sequences: type[Record]) -> Callable[[bytes], Record]:
+    """Return a decoder of JSON records of either version; it raises msgspec's error for others."""
+    of_times_first = msgspec.json.Decoder(of_times).decode
+    of_sequences_then = msgspec.json.Decoder(of_sequences).decode
 
-    def __init__(self, of_times: type[Record], of_sequences: type[Record]) -> None:
-        self._of_times = msgspec.json.Decoder(of_times)
-        self._of_sequences = msgspec.json.Decoder(of_sequences)
-
-    def decode(self, data: bytes) -> Record:
-        """Return the decoded record; raise msgspec's error for bytes of neither version."""
+    def decode(data: bytes) -> Record:
         try:
-            return self._of_times.decode(data)
+            return of_times_first(data)
         except msgspec.ValidationError as error:
             try:
-                return self._of_sequences.decode(data)
+                return of_sequences_then(data)
             except msgspec.ValidationError:
                 raise error from None
 
+    return decode
 
-decode_emission = _EitherVersion(Emission, SequenceEmission).decode
-decode_alert_change = _EitherVersion(AlertChange, SequenceAlertChange).decode
-decode_clock = _EitherVersion(PartyClock, SequencePartyClock).decode
-decode_ranking = _EitherVersion(RankingAnswer, SequenceRankingAnswer).decode
-decode_key_answer = _EitherVersion(KeyAnswer, SequenceKeyAnswer).decode
-decode_key_history = _EitherVersion(KeyHistory, SequenceKeyHistory).decode
+
+decode_emission = _decoder(Emission, SequenceEmission)
+decode_alert_change = _decoder(AlertChange, SequenceAlertChange)
+decode_clock = _decoder(PartyClock, SequencePartyClock)
+decode_ranking = _decoder(RankingAnswer, SequenceRankingAnswer)
+decode_key_answer = _decoder(KeyAnswer, SequenceKeyAnswer)
+decode_key_history = _decoder(KeyHistory, SequenceKeyHistory)
