@@ -1,6 +1,6 @@
 """The keys of a partition: their states, what they have used of their quotas, and what is due."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from slidestat.engine.keys.key_state import (
 )
 from slidestat.engine.keys.key_states import NEW_KEY, KeyStates
 from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
-from slidestat.engine.keys.stored_keys import PartitionStore
+from slidestat.engine.keys.stored_keys import NoStates, PartitionStore
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Bools, Integers
@@ -225,7 +225,7 @@ class HeldKeys:
         Those of silent keys are among them, for ticks later than `silent_after`, where that is
         given.
         """
-        trial = self._beneath()
+        trial = self.trial_of_nothing()
         due, ticks = self.opened.due_until(watermark)
         trial.opened.set(trial.numbered(self.numbers.names(due)), ticks)
         if silent_after is not None:
@@ -236,9 +236,6 @@ class HeldKeys:
 
     def trial_of_nothing(self) -> "HeldKeys":
         """Return a copy of the keys for a trial, with no timers."""
-        return self._beneath()
-
-    def _beneath(self) -> "HeldKeys":
         numbers, states = KeyNumbers(), self.states
         beneath = KeyStates(
             numbers, _Beneath(states), states.synopses, limit=0, layout=states.layout
@@ -319,8 +316,8 @@ class HeldKeys:
         self._next_sweep = 2 * len(self.numbers) + _MORE_NUMBERS
 
 
-class _Beneath:
-    """The states of keys as the store of a trial."""
+class _Beneath(NoStates):
+    """The states of keys as the store of a trial, which lists and tells nothing."""
 
     def __init__(self, states: KeyStates) -> None:
         self._states = states
@@ -330,15 +327,3 @@ class _Beneath:
         encode = self._states.layout.encode
         states = self._states.peek_all(keys)
         return [None if state is None else encode(state) for state in states]
-
-    def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002
-        """Yield nothing: a trial does not list keys."""
-        return iter(())
-
-    def told(self) -> Iterator[tuple[str, bytes]]:
-        """Yield nothing: a trial tells nothing."""
-        return iter(())
-
-    def checkpoint(self) -> bytes | None:
-        """Return nothing: a trial has none."""
-        return None

@@ -79,12 +79,8 @@ class KeyStates:
         # Some of them, once those of the store are known.
         self.sample = KeySample()
         self._where = np.empty(0, np.uint8)
-        self._watermarks, self._offsets = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._last_times, self._counts = np.empty(0, np.int64), np.empty(0, np.int64)
-        self._synopses = [np.empty(0, object) for _ in range(synopses)]
-        self._used: dict[int, bytes] = {}
-        self._alerts: dict[int, bytes] = {}
-        self._written: dict[int, bytes] = {}
+        # Of all numbers; where a key has none here, that of a new key.
+        self._all = States.of([], synopses)
         self._sizes = np.empty(0, np.int64)
         # By the order of looks.
         self._touched, self._looks = np.empty(0, np.int64), 0
@@ -105,7 +101,7 @@ class KeyStates:
         """Return the state of each of the keys, None for one that has none."""
         numbers = self._numbers.find(keys)
         where = self._where_of(numbers)
-        here = self._taken_apart(numbers[where == _HERE])
+        here = self._all.at(numbers[where == _HERE]).each()
         out = np.flatnonzero(where == _OUT).tolist()
         stored = iter(self._stored.peek_all([keys[row] for row in out]))
         each: dict[int, Iterator[KeyState | None]]
@@ -150,12 +146,12 @@ class KeyStates:
             self._begin(numbers[is_none])
         self._looks += 1
         self._touched[numbers] = self._looks
-        return self._states(numbers)
+        return self._all.at(numbers)
 
     def read(self, numbers: Integers) -> States:
         """Return the states of keys as `load` does; nothing is remembered of it."""
         self._fit()
-        found = self._states(numbers)
+        found = self._all.at(numbers)
         rows = np.flatnonzero(self._where[numbers] == _OUT)
         if len(rows):
             stored = self._stored.peek_all(self._numbers.names(numbers[rows]))
@@ -209,7 +205,7 @@ class KeyStates:
         self._is_taken_new[taken] = self._is_new[taken]
         self._is_new[taken] = False
         is_here = self._where[taken] == _HERE
-        stored = iter(self._encoded(self._states(taken[is_here])))
+        stored = iter(self._encoded(self._all.at(taken[is_here])))
         names = self._numbers.names(taken)
         return {
             name: next(stored) if is_it else None
@@ -238,11 +234,14 @@ class KeyStates:
         if len(self._where) >= capacity:
             return
         self._where = fitted(self._where, capacity, fill=_OUT)
-        self._watermarks = fitted(self._watermarks, capacity, fill=NEW_KEY.watermark)
-        self._offsets = fitted(self._offsets, capacity, fill=NEW_KEY.offset)
-        self._last_times = fitted(self._last_times, capacity, fill=NEW_KEY.last_time)
-        self._counts = fitted(self._counts, capacity, fill=NEW_KEY.number)
-        self._synopses = [fitted(column, capacity, fill=None) for column in self._synopses]
+        self._all = States(
+            fitted(self._all.watermarks, capacity, fill=NEW_KEY.watermark),
+            fitted(self._all.offsets, capacity, fill=NEW_KEY.offset),
+            fitted(self._all.last_times, capacity, fill=NEW_KEY.last_time),
+            fitted(self._all.counts, capacity, fill=NEW_KEY.number),
+            [fitted(column, capacity, fill=None) for column in self._all.synopses],
+            *self._all.beside,
+        )
         self._sizes = fitted(self._sizes, capacity, fill=0)
         self._touched = fitted(self._touched, capacity, fill=0)
         self._unwritten.fit(capacity)
@@ -257,34 +256,16 @@ class KeyStates:
         where[is_known] = self._where[numbers[is_known]]
         return where
 
-    def _states(self, numbers: Integers) -> States:
-        used, alerts, written = self._used, self._alerts, self._written
-        places = list(enumerate(numbers.tolist())) if used or alerts or written else []
-        return States(
-            self._watermarks[numbers],
-            self._offsets[numbers],
-            self._last_times[numbers],
-            self._counts[numbers],
-            [column[numbers] for column in self._synopses],
-            {place: used[number] for place, number in places if number in used},
-            {place: alerts[number] for place, number in places if number in alerts},
-            {place: written[number] for place, number in places if number in written},
-        )
-
     def _set(self, numbers: Integers, states: States) -> None:
         self._where[numbers] = _HERE
-        self._watermarks[numbers] = states.watermarks
-        self._offsets[numbers] = states.offsets
-        self._last_times[numbers] = states.last_times
-        self._counts[numbers] = states.counts
-        for column, synopses in zip(self._synopses, states.synopses, strict=True):
+        self._all.watermarks[numbers] = states.watermarks
+        self._all.offsets[numbers] = states.offsets
+        self._all.last_times[numbers] = states.last_times
+        self._all.counts[numbers] = states.counts
+        for column, synopses in zip(self._all.synopses, states.synopses, strict=True):
             column[numbers] = synopses
         self._sizes[numbers] = states.sizes()
-        for kept, given in (
-            (self._used, states.used),
-            (self._alerts, states.alerts),
-            (self._written, states.written),
-        ):
+        for kept, given in zip(self._all.beside, states.beside, strict=True):
             if kept or given:
                 for place, number in enumerate(numbers.tolist()):
                     kept.pop(number, None)
@@ -294,12 +275,14 @@ class KeyStates:
     def _clear(self, numbers: Integers, where: int) -> None:
         """Clear the states at these numbers, and note `where` to look for them."""
         self._where[numbers] = where
-        self._watermarks[numbers], self._offsets[numbers] = NEW_KEY.watermark, NEW_KEY.offset
-        self._last_times[numbers], self._counts[numbers] = NEW_KEY.last_time, NEW_KEY.number
-        for column in self._synopses:
+        self._all.watermarks[numbers] = NEW_KEY.watermark
+        self._all.offsets[numbers] = NEW_KEY.offset
+        self._all.last_times[numbers] = NEW_KEY.last_time
+        self._all.counts[numbers] = NEW_KEY.number
+        for column in self._all.synopses:
             column[numbers] = None
         self._sizes[numbers] = 0
-        for kept in (self._used, self._alerts, self._written):
+        for kept in self._all.beside:
             if kept:
                 for number in numbers.tolist():
                     kept.pop(number, None)
@@ -309,19 +292,16 @@ class KeyStates:
         numbers = (states.watermarks, states.offsets, states.last_times, states.counts)
         synopses = [column.tolist() for column in states.synopses]
         encoded = self.layout.encode_all(np.stack(numbers, axis=1), synopses)
-        more = sorted(states.used.keys() | states.alerts.keys() | states.written.keys())
+        more = sorted(set[int]().union(*states.beside))
         for place, state in zip(more, states.at(np.array(more, np.int64)).each(), strict=True):
             encoded[place] = self.layout.encode(state)
         return encoded
-
-    def _taken_apart(self, numbers: Integers) -> Iterator[KeyState]:
-        return self._states(numbers).each()
 
     def _bring(self, numbers: Integers) -> None:
         """Load states from the store."""
         stored = self._stored.peek_all(self._numbers.names(numbers))
         rows = [row for row, state in enumerate(stored) if state is not None]
-        found = States.of([state for state in stored if state is not None], len(self._synopses))
+        found = States.of([state for state in stored if state is not None], self.synopses)
         self._set(numbers[rows], found)
 
     def _begin(self, numbers: Integers) -> None:

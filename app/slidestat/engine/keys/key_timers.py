@@ -151,12 +151,13 @@ class SilentTicks:
         """Return all ticks after `after` up to `until`: the places of their keys, and the ticks,
         in no order; one may be there twice.
         """
-        found = [self._closing(silence, last_times, after, until) for silence in self._silences]
-        if self._always is not None:
-            first, last = self._all(last_times, self._always, after)
-            found.append(ticks_through(first, np.minimum(last, until), self._every))
-        rows, ticks = zip(*found, strict=True) if found else ((_NONE,), (_NONE,))
-        return np.concatenate(rows), np.concatenate(ticks)
+        closing = self.silences(last_times, after, until)
+        if self._always is None:
+            return closing
+        first, last = self._all(last_times, self._always, after)
+        every = ticks_through(first, np.minimum(last, until), self._every)
+        rows, ticks = map(np.concatenate, zip(closing, every, strict=True))
+        return rows, ticks
 
     def silences(
         self, last_times: Integers, after: Integers, until: Integers
@@ -299,11 +300,8 @@ class DueKeys(NamedTuple):
     @classmethod
     def joined(cls, parts: "list[DueKeys]") -> "DueKeys":
         """Return the due keys of all parts."""
-        none = np.empty(0, np.int64)
-        return cls(
-            np.concatenate([none, *(part.numbers for part in parts)]),
-            np.concatenate([none, *(part.ticks for part in parts)]),
-        )
+        numbers, ticks = zip((_NONE, _NONE), *parts, strict=True)
+        return cls(np.concatenate(numbers), np.concatenate(ticks))
 
     @classmethod
     def at(cls, tick: int, numbers: Integers) -> "DueKeys":

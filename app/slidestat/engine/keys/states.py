@@ -79,19 +79,21 @@ class States:
                 written.get(place, b""),
             )
 
+    @property
+    def beside(self) -> tuple[dict[int, bytes], dict[int, bytes], dict[int, bytes]]:
+        """The three dictionaries of what some keys have beside their synopses."""
+        return self.used, self.alerts, self.written
+
     def at(self, places: Integers) -> "States":
         """Return the states at these places, in their order."""
-        has_more = self.used or self.alerts or self.written
-        moved = list(enumerate(places.tolist())) if has_more else []
+        moved = list(enumerate(places.tolist())) if any(self.beside) else []
         return States(
             self.watermarks[places],
             self.offsets[places],
             self.last_times[places],
             self.counts[places],
             [column[places] for column in self.synopses],
-            {place: self.used[it] for place, it in moved if it in self.used},
-            {place: self.alerts[it] for place, it in moved if it in self.alerts},
-            {place: self.written[it] for place, it in moved if it in self.written},
+            *({place: kept[it] for place, it in moved if it in kept} for kept in self.beside),
         )
 
     def replace(self, place: int, state: KeyState) -> None:
@@ -101,11 +103,8 @@ class States:
             column[place] = value
         for number, synopses in enumerate(self.synopses):
             synopses[place] = state.synopses[number] if state.synopses else None
-        for kept, given in (
-            (self.used, state.used),
-            (self.alerts, state.alerts),
-            (self.written, state.written),
-        ):
+        own = state.used, state.alerts, state.written
+        for kept, given in zip(self.beside, own, strict=True):
             kept.pop(place, None)
             if given:
                 kept[place] = given
@@ -115,7 +114,7 @@ class States:
         sizes = np.full(len(self), FIXED_BYTES + LENGTH_BYTES * len(self.synopses))
         for column in self.synopses:
             sizes += np.fromiter(map(len, column.tolist()), np.int64, len(self))
-        for given in (self.used, self.alerts, self.written):
+        for given in self.beside:
             for place, stored in given.items():
                 sizes[place] += LENGTH_BYTES + len(stored)
         return sizes

@@ -40,10 +40,6 @@ class StoredKeys:
         found = self._store.get_many(list(keys)) if keys else []
         return [None if stored is None else decode(stored) for stored in found]
 
-    def peek(self, key: str) -> KeyState | None:
-        """Return the state of a key, None if it has none."""
-        return self.peek_all([key])[0]
-
     def are_there(self, keys: Sequence[str]) -> list[bool]:
         """Return whether each of the keys has a state."""
         return [stored is not None for stored in self._store.get_many(list(keys))]
