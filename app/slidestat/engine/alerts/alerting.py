@@ -351,12 +351,16 @@ class Alerting:
         ago = max(rule.ago for rule in self._rules)
         longest = int(max(topology.window_lengths)) + ago
         self._longest = longest if topology.sees_span_alone else None
-        # Of last events, no window is without one. Others are when the one that begins first is.
+        # Each with how long ago it ended. Of last events, no window is without one. Others are when
+        # the one that begins first is.
         of_events = topology.span_length.of_events
         self._windows = [
             []
             if of_events
-            else [*((it, 0) for it in read.windows), *map(_window_of, past.values())]
+            else [
+                *((it, 0) for it in read.windows),
+                *((it.runner.window, it.runner.ago) for it in past.values()),
+            ]
             for read, past in zip(topology.alert_figures, topology.alert_past_figures, strict=True)
         ]
         self._is_provisional = False
@@ -553,11 +557,6 @@ class Alerting:
         end = change.window_end_ms
         key = alert_key(change.topology, change.alert, change.key, end)
         return AlertRecord(key, _encode(change), end)
-
-
-def _window_of(figure: PastFigure) -> tuple[int, int]:
-    """Return the window of a figure of the past, and how long ago it ended."""
-    return figure.runner.window, figure.runner.ago
 
 
 def _go_on(

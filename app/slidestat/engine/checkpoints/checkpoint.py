@@ -195,33 +195,20 @@ class Counters(msgspec.Struct, frozen=True, array_like=True):
 
     def at_least(self, least: "Counters") -> "Counters":
         """Return the counts, none of them below that of `least`."""
-        counted = max(self.counted, least.counted)
-        dead = max(self.dead, least.dead)
-        late = max(self.late, least.late)
-        passed_over = max(self.passed_over, least.passed_over)
-        return Counters(
-            counted + dead + late + passed_over,
-            counted,
-            dead,
-            late,
-            max(self.lost, least.lost),
-            passed_over,
-            {
-                label: max(self.left_out.get(label, 0), least.left_out.get(label, 0))
-                for label in self.left_out | least.left_out
-            },
-        )
+        pairs = zip(astuple(self)[:-1], astuple(least)[:-1], strict=True)
+        _, counted, dead, late, lost, passed_over = (max(pair) for pair in pairs)
+        left_out = {
+            label: max(self.left_out.get(label, 0), least.left_out.get(label, 0))
+            for label in self.left_out | least.left_out
+        }
+        read = counted + dead + late + passed_over
+        return Counters(read, counted, dead, late, lost, passed_over, left_out)
 
     def _with(self, other: "Counters", sign: int) -> "Counters":
-        return Counters(
-            self.read + sign * other.read,
-            self.counted + sign * other.counted,
-            self.dead + sign * other.dead,
-            self.late + sign * other.late,
-            self.lost + sign * other.lost,
-            self.passed_over + sign * other.passed_over,
-            with_counts(self.left_out, other.left_out, sign),
-        )
+        pairs = zip(astuple(self)[:-1], astuple(other)[:-1], strict=True)
+        read, counted, dead, late, lost, passed_over = (own + sign * more for own, more in pairs)
+        left_out = with_counts(self.left_out, other.left_out, sign)
+        return Counters(read, counted, dead, late, lost, passed_over, left_out)
 
 
 def with_counts(

@@ -30,7 +30,6 @@ from slidestat.engine.checkpoints.checkpoint import (
     of_topic,
     stored_mark,
     stored_meaning,
-    with_counts,
 )
 from slidestat.engine.checkpoints.kept_statistics import AS_STORED, KeptStatistics
 from slidestat.engine.clock import EventClock, tick_after
@@ -112,16 +111,8 @@ class Ledger:
             if entry.offsets[0] <= offset:
                 entry.outcomes[np.searchsorted(entry.offsets, offset)] = DEAD
                 break
-        counters = self._reached.counters
-        self._reached = replace(
-            self._reached,
-            counters=replace(
-                counters,
-                counted=counters.counted - 1,
-                dead=counters.dead + 1,
-                left_out=with_counts(counters.left_out, left_out, -1),
-            ),
-        )
+        moved = Counters(counted=1, dead=-1, left_out=left_out)
+        self._reached = replace(self._reached, counters=self._reached.counters.since(moved))
 
     def reached_without(self, undecided: Iterable[int]) -> Checkpoint:
         """Return the position of reading; counted records at these offsets count as not read."""
@@ -169,19 +160,19 @@ def _after(before: Checkpoint, entry: _Entry, count: int) -> Checkpoint:
     """Return the checkpoint after the first `count` records of an entry, at least one."""
     outcomes = np.bincount(entry.outcomes[:count], minlength=5).tolist()
     counted, dead, late, gone, passed_over = outcomes
-    counters = before.counters
     return replace(
         before,
         next_offset=int(entry.offsets[count - 1]) + 1,
         max_time=int(entry.max_times[count - 1]),
-        counters=Counters(
-            counters.read + count - gone,
-            counters.counted + counted,
-            counters.dead + dead,
-            counters.late + late,
-            counters.lost + entry.lost,
-            counters.passed_over + passed_over,
-            with_counts(counters.left_out, entry.left_out_before(count)),
+        counters=before.counters
+        + Counters(
+            count - gone,
+            counted,
+            dead,
+            late,
+            entry.lost,
+            passed_over,
+            entry.left_out_before(count),
         ),
         loss=entry.loss,
     )
