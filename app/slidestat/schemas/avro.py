@@ -64,9 +64,14 @@ def row_schema(
         }
         for name, kind in columns.items()
     ]
-    name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
-    name = name if name[0].isalpha() else f"_{name}"
+    name = record_name(topic)
     return json.dumps({"type": "record", "name": name, "namespace": NAMESPACE, "fields": fields})
+
+
+def record_name(topic: str) -> str:
+    """Return the name of the records of a topic, in letters that Avro and Protobuf allow."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
+    return name if name[0].isalpha() else f"_{name}"
 
 
 def _record(struct: type[msgspec.Struct], known: set[str]) -> dict[str, Any]:

@@ -150,6 +150,20 @@ def of_single(number: float) -> float:
     return number if is_whole or not isfinite(number) else float(str(np.float32(number)))
 
 
+# Of the longest decimal: 600 digits; more are no amount of anything, and take long to write.
+_DECIMAL_BYTES = 256
+
+
+def decimal_of(value: bytes, scale: int) -> Decimal:
+    """Return the decimal of a whole number in two's complement, of which `scale` digits are
+    fractions, with all of its digits. Raises ValueError for one that is too long.
+    """
+    if len(value) > _DECIMAL_BYTES:
+        raise ValueError(f"it has a decimal of {len(value)} bytes")
+    number = Decimal(int.from_bytes(value, "big", signed=True)).as_tuple()
+    return Decimal((number.sign, number.digits, -scale))
+
+
 # Of a number that is not whole so many digits are read: at most 31 before its point. What is left
 # out shows in the last one, so that it stays between the same doubles.
 _READ = Context(prec=60, rounding=ROUND_05UP)

@@ -72,7 +72,8 @@ class EventDecoder:
         self._is_framed = topology.is_framed
         self._has_framed_keys = topology.source_format != "json"
         self._chosen_columns = topology.chosen_columns
-        self._has_keys = not topology.publishes_partitions
+        # Whether events have their keys; those of a topology without them have none.
+        self.reads_keys = not topology.publishes_partitions
         self._times = topology.times
         self._key_name = topology.key_name
         self._time_name = topology.time_name
@@ -89,11 +90,6 @@ class EventDecoder:
             if (column.path in topology.computed_fields or (column.limits or Limits()).are_any)
             and place not in topology.chosen_columns
         ]
-
-    @property
-    def reads_keys(self) -> bool:
-        """Return whether events have their keys; those of a topology without them have none."""
-        return self._has_keys
 
     def of(self, topology: Topology) -> "EventDecoder":
         """Return a decoder of another topology on the same source."""
@@ -179,7 +175,7 @@ class EventDecoder:
                 detail = f"{self._key_name}: {too_long(MAX_KEY_LENGTH)}"
                 errors[place] = Refusal(int(read.rows[place]), Reason.BAD_KEY, detail)
             return read.keys
-        if not self._has_keys:
+        if not self.reads_keys:
             return pa.repeat(pa.scalar("", pa.large_string()), len(read.rows))
         own = BinaryColumn.of(keys).take(read.rows).as_arrow().dictionary_encode("encode")
         checked = [

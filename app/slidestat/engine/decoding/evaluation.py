@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -163,7 +163,7 @@ class Evaluation:
         if not pa.types.is_floating(values.type):
             texts = _text(values)
             return milliseconds_of(texts) if kind == "timestamp" else numbers_of_texts(texts, kind)
-        numbers = CastNumbers(self._doubles(values), self._rests(found), np.zeros(self._rows, bool))
+        numbers = CastNumbers(self._each(values), self._rests(found), np.zeros(self._rows, bool))
         return wholes_of(numbers) if kind == "bigint" else numbers
 
     def _plain(self, operator: str, operands: Sequence[Node]) -> Computed:
@@ -199,7 +199,7 @@ class Evaluation:
         if operator == "%":
             with np.errstate(invalid="ignore"):
                 result = pa.array(
-                    np.fmod(*map(self._doubles, (left, right))),
+                    np.fmod(*map(self._each, (left, right))),
                     mask=self._nulls(left) | self._nulls(right),
                     from_pandas=False,
                 )
@@ -221,7 +221,7 @@ class Evaluation:
         """Return a result of arithmetic as it is of the numbers themselves, where they are no
         doubles, or the result may be none.
         """
-        values = self._doubles(result.values)
+        values = self._each(result.values)
         concerned = np.abs(values) >= EXACT
         for one in found:
             if one.rests is not None:
@@ -230,7 +230,7 @@ class Evaluation:
         if not concerned.any():
             return result
         values, rests = values.copy(), np.zeros(self._rows)
-        lefts, rights = map(self._doubles, operands)
+        lefts, rights = map(self._each, operands)
         left_rests, right_rests = map(self._rests, found)
         compute = _OF_FRACTIONS[operator]
         for row in np.flatnonzero(concerned).tolist():
@@ -328,20 +328,16 @@ class Evaluation:
         return pa.repeat(values, self._rows) if isinstance(values, pa.Scalar) else values
 
     def _nulls(self, values: pa.Array | pa.Scalar) -> Bools:
-        return self._bools(pc.is_null(values))
+        return self._each(pc.is_null(values))
 
     def _is(self, values: pa.Array | pa.Scalar, truth: bool) -> Bools:
         """Return bool[rows]: where a value is `truth`, and not null."""
         known = values.cast(pa.bool_())
-        is_true = self._bools(pc.fill_null(known if truth else pc.invert(known), False))
-        return is_true
+        return self._each(pc.fill_null(known if truth else pc.invert(known), False))
 
-    def _bools(self, values: pa.Array | pa.Scalar) -> Bools:
-        found: Bools = self._spread(values).to_numpy(zero_copy_only=False)
-        return found
-
-    def _doubles(self, values: pa.Array | pa.Scalar) -> npt.NDArray[np.float64]:
-        found: npt.NDArray[np.float64] = self._spread(values).to_numpy(zero_copy_only=False)
+    def _each(self, values: pa.Array | pa.Scalar) -> npt.NDArray[Any]:
+        """Return the values of the rows, numbers or truth values, as an array of their type."""
+        found: npt.NDArray[Any] = self._spread(values).to_numpy(zero_copy_only=False)
         return found
 
 

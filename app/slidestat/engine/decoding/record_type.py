@@ -107,7 +107,10 @@ def struct_of(
     """
     tree: _Tree = {}
     for path, leaf in types.items():
-        _plant(tree, path, leaf)
+        inner = tree
+        for name in path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[path[-1]] = leaf
     return _struct(tree, (), frozenset(optional))[0]
 
 
@@ -141,12 +144,6 @@ def _fields_along(struct: type[msgspec.Struct], path: FieldPath) -> list[msgspec
         found.append(next(field for field in fields if field.encode_name == name))
         current = found[-1].type
     return found
-
-
-def _plant(tree: _Tree, path: FieldPath, leaf: object) -> None:
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = leaf
 
 
 def _struct(

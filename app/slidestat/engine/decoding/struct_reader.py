@@ -230,12 +230,10 @@ class StructReader:
             return Reason.BAD_KEY
         if field == self._time_name:
             return Reason.BAD_TIME
-        if field in self._limited and ">=" in detail:
-            limits = self._limited[field].limits
-            negative = limits is not None and limits.least == 0
-            return Reason.NEGATIVE_VALUE if negative else Reason.VALUE_TOO_LARGE
         if field in self._limited:
-            return Reason.VALUE_TOO_LARGE
+            limits = self._limited[field].limits
+            negative = ">=" in detail and limits is not None and limits.least == 0
+            return Reason.NEGATIVE_VALUE if negative else Reason.VALUE_TOO_LARGE
         return Reason.BAD_ITEM if field in self._item_names else Reason.WRONG_TYPE
 
 

@@ -5,6 +5,7 @@ what is of another sort is an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -106,16 +107,11 @@ def numbers_of(read: Callable[[Any], Any], events: Sequence[Any]) -> Floats:
     """Return the numbers of a field of events: NaN where an event has none, and an infinity for
     those beyond all doubles.
     """
-    try:
+    with suppress(TypeError, OverflowError):  # None is no number.
         return np.fromiter(map(read, events), np.float64, len(events))
-    except TypeError:  # None is no number.
-        pass
-    except OverflowError:
-        return np.array([_bounded(read(event)) for event in events], np.float64)
-    try:
+    with suppress(OverflowError):
         return np.array(list(map(read, events)), np.float64)
-    except OverflowError:
-        return np.array([_bounded(read(event)) for event in events], np.float64)
+    return np.array([_bounded(read(event)) for event in events], np.float64)
 
 
 def _bounded(number: float | None) -> float | None:

@@ -18,7 +18,7 @@ from slidestat.engine.decoding.formats.proto_files import registered_files
 from slidestat.engine.decoding.formats.source_schemas import framed
 from slidestat.engine.schema_registry import OutputRegistry
 from slidestat.errors import SlidestatError
-from slidestat.schemas.avro import NAMESPACE
+from slidestat.schemas.avro import NAMESPACE, record_name
 
 _TYPES = {
     ColumnType.TEXT: "string",
@@ -46,7 +46,7 @@ class ProtobufRowWriter(OutputRegistry):
         for file in registered_files(text, ()).file:
             pool.AddSerializedFile(file.SerializeToString())
         self._message = GetMessageClass(
-            pool.FindMessageTypeByName(f"{NAMESPACE}.{_message_name(topic)}")
+            pool.FindMessageTypeByName(f"{NAMESPACE}.{record_name(topic)}")
         )
         with self._asking():
             self._schema = self._client.register_schema(f"{topic}-value", Schema(text, "PROTOBUF"))
@@ -69,7 +69,7 @@ def row_proto(topic: str, columns: Sequence[RowColumn]) -> str:
     of a topology with more statistics, or fewer, can be read by an earlier schema. Raises
     SlidestatError where two names have one number.
     """
-    lines = ['syntax = "proto3";', f"package {NAMESPACE};", f"message {_message_name(topic)} {{"]
+    lines = ['syntax = "proto3";', f"package {NAMESPACE};", f"message {record_name(topic)} {{"]
     taken: dict[int | str, str] = {}
     others = 0
     for column in columns:
@@ -92,8 +92,3 @@ def row_proto(topic: str, columns: Sequence[RowColumn]) -> str:
         named = f'[json_name = "{column.name}"]'
         lines.append(f"  {presence}{_TYPES[column.type]} {column.name} = {number} {named};")
     return "\n".join([*lines, "}", ""])
-
-
-def _message_name(topic: str) -> str:
-    name = re.sub(r"[^A-Za-z0-9_]", "_", topic)
-    return name if name[0].isalpha() else f"_{name}"

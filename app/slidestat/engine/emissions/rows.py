@@ -31,12 +31,7 @@ _CONNECT = {
     ColumnType.NUMBER: "double",
     ColumnType.TRUTH: "boolean",
 }
-_AVRO = {
-    ColumnType.TEXT: "string",
-    ColumnType.WHOLE: "long",
-    ColumnType.NUMBER: "double",
-    ColumnType.TRUTH: "boolean",
-}
+_AVRO = {**_CONNECT, ColumnType.WHOLE: "long"}
 
 
 class Rows:
@@ -44,8 +39,8 @@ class Rows:
 
     def __init__(self, topology: Topology) -> None:
         self.columns = topology.row_columns
-        self._windows = topology.window_lengths
-        names = [column.name for column in self.columns]
+        # The length of each row's window.
+        self.windows = topology.window_lengths
         self._window_names = topology.window_names if topology.calendar_windows else {}
         # Of each window, which of an emission's figures a row has, in order.
         self._places = [
@@ -54,15 +49,10 @@ class Rows:
                 for place, figure in enumerate(topology.named_figures)
                 if figure.window in (None, window)
             ]
-            for window in self._windows
+            for window in self.windows
         ]
-        self._names = names
+        self._names = [column.name for column in self.columns]
         self._counted_from = [counted_from_column(it.name).name for it in topology.named_figures]
-
-    @property
-    def windows(self) -> Sequence[int]:
-        """The length of each row's window."""
-        return self._windows
 
     def of(self, emission: Emission) -> list[Row]:
         """Return a row for each window, short ones first."""
@@ -74,7 +64,7 @@ class Rows:
             emission.source_offset,
         )
         found = []
-        for window, places in zip(self._windows, self._places, strict=True):
+        for window, places in zip(self.windows, self._places, strict=True):
             numbers = [number for place in places for number in astuple(figures[place])[1:4]]
             end = emission.window_end_ms
             of_window: tuple[Any, ...] = (window,)
@@ -91,7 +81,7 @@ class Rows:
     def key(self, key: str, window: int) -> bytes:
         """Return the Kafka key of a row."""
         name = window.name if isinstance(window, CalendarWindow) else window
-        return (key if len(self._windows) == 1 else f"{key}/{name}").encode()
+        return (key if len(self.windows) == 1 else f"{key}/{name}").encode()
 
 
 class RowCodec:

@@ -28,7 +28,7 @@ from fastavro.write import LOGICAL_WRITERS
 
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.times.time_format import TimeFormat
-from slidestat.engine.decoding.casts import json_of, of_single
+from slidestat.engine.decoding.casts import decimal_of, json_of, of_single
 from slidestat.engine.decoding.formats.source_schemas import NotReadableError, UnusableSchemaError
 from slidestat.engine.decoding.times import narrow_time
 from slidestat.errors import SlidestatError, shown
@@ -52,8 +52,6 @@ _MEANING = "slidestat.logicalType"
 _DECIMAL = "slidestat.decimal"
 # Two that fastavro has no readers for.
 _FLOAT, _UUID = "slidestat.float", "slidestat.uuid"
-# Of the longest one: 600 digits; more are no amount of anything, and take long to write.
-_DECIMAL_BYTES = 256
 _INSIDE = ("type", "items", "values")
 # Marks of fastavro's own for a schema that it has parsed, which keep it from parsing it again.
 _PARSED, _NAMES = "__fastavro_parsed", "__named_schemas"
@@ -390,11 +388,8 @@ def _digits_in(size: int) -> int:
 
 
 def _decimal(value: bytes, schema: Any, _reader: object = None) -> Decimal:
-    """Read a decimal with all of its digits, whatever its declared precision."""
-    if len(value) > _DECIMAL_BYTES:
-        raise ValueError(f"it has a decimal of {len(value)} bytes")
-    number = Decimal(int.from_bytes(value, "big", signed=True)).as_tuple()
-    return Decimal((number.sign, number.digits, -schema.get("scale", 0)))
+    """Read a decimal, whatever its declared precision."""
+    return decimal_of(value, schema.get("scale", 0))
 
 
 LOGICAL_READERS[f"float-{_FLOAT}"] = lambda value, *_: of_single(value)

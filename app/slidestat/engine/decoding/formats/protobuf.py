@@ -21,7 +21,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from slidestat.declare.fields import FieldPath, field_text
 from slidestat.declare.times.time_format import TimeFormat
-from slidestat.engine.decoding.casts import json_of, of_single
+from slidestat.engine.decoding.casts import decimal_of, json_of, of_single
 from slidestat.engine.decoding.formats.proto_files import declared_files, registered_files
 from slidestat.engine.decoding.formats.source_schemas import (
     NamedText,
@@ -44,8 +44,6 @@ _Take = Callable[[Any], object]
 TIMESTAMP = "google.protobuf.Timestamp"
 _NULL = "google.protobuf.NullValue"
 _FLOAT = "google.protobuf.FloatValue"
-# Of the longest decimal: 600 digits; more are no amount of anything, and take long to write.
-_DECIMAL_BYTES = 256
 
 
 class MessageValues:
@@ -173,16 +171,6 @@ def _any_json(value: Any) -> object:
     return take(getattr(value, kind))
 
 
-def _decimal(value: Any) -> Decimal:
-    """Return the value of Confluent's decimal: a whole number in two's complement, and how many of
-    its digits are fractions.
-    """
-    if len(value.value) > _DECIMAL_BYTES:
-        raise ValueError(f"it has a decimal of {len(value.value)} bytes")
-    number = Decimal(int.from_bytes(value.value, "big", signed=True)).as_tuple()
-    return Decimal((number.sign, number.digits, -value.scale))
-
-
 _OF_TYPE: Mapping[int, _Take] = {
     FieldDescriptor.TYPE_STRING: _text,
     FieldDescriptor.TYPE_FLOAT: of_single,
@@ -198,7 +186,7 @@ _WELL_KNOWN: Mapping[str, _Take] = {
     "google.protobuf.Struct": _struct,
     "google.protobuf.ListValue": _list,
     "google.protobuf.Value": _any_json,
-    "confluent.type.Decimal": _decimal,
+    "confluent.type.Decimal": lambda value: decimal_of(value.value, value.scale),
     **{f"google.protobuf.{name}Value": _wrapped for name in _WRAPPERS},
     _FLOAT: lambda value: of_single(value.value),
 }
@@ -403,11 +391,5 @@ def _zigzag(value: bytes, start: int) -> tuple[int, int]:
 
 
 # A worker reads a schema in several places: for its partitions, and for a sample of the source.
-@lru_cache(maxsize=64)
-def _registered(text: str, references: tuple[NamedText, ...]) -> FileDescriptorSet:
-    return registered_files(text, references)
-
-
-@lru_cache(maxsize=8)
-def _declared(text: str) -> FileDescriptorSet:
-    return declared_files(text)
+_registered = lru_cache(maxsize=64)(registered_files)
+_declared = lru_cache(maxsize=8)(declared_files)

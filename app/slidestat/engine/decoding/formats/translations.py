@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,15 +38,6 @@ _ROOM = "slidestat.engine.decoding.formats"
 Translation = Callable[[bytes], bytes | None]
 """Makes JSON of a value, None where it has no event; raises NotReadableError, and
 UnusableSchemaError for the error of its schema."""
-
-
-class ReadingSchema(Protocol):
-    """A schema by which values are read."""
-
-    def json(self, value: bytes, start: int = 0) -> bytes:
-        """Return the JSON of the value whose bytes are all from `start` on; raises
-        NotReadableError.
-        """
 
 
 def translation_of(topology: Topology, schemas: SourceSchemas) -> Translation:
@@ -97,7 +88,7 @@ class FramedValues:
         self._format = source_format
         self._topology = topology
         # By the bytes before the content; an error of a schema that there is, too.
-        self._parsed: dict[bytes, ReadingSchema | UnusableSchemaError] = {}
+        self._parsed: dict[bytes, AvroSchema | ProtobufSchema | UnusableSchemaError] = {}
         _ = require_protobuf() if source_format == "protobuf" else require_avro()
 
     def __call__(self, value: bytes) -> bytes:
@@ -113,7 +104,7 @@ class FramedValues:
         except UnusableSchemaError as error:  # Only of the message that this value is.
             raise UnusableSchemaError(f"schema {schema_of(value)}: {error}") from error
 
-    def _schema_of(self, value: bytes) -> ReadingSchema | UnusableSchemaError:
+    def _schema_of(self, value: bytes) -> "AvroSchema | ProtobufSchema | UnusableSchemaError":
         number = schema_of(value)
         self._require_whole(value)
         try:
@@ -121,7 +112,7 @@ class FramedValues:
         except UnusableSchemaError as error:
             why = f"; {other_framing(value)}" if has_long_number(value) else ""
             raise UnusableSchemaError(f"schema {number}: {error}{why}") from error
-        found: ReadingSchema | UnusableSchemaError
+        found: AvroSchema | ProtobufSchema | UnusableSchemaError
         try:
             found = parsed_schema(text, self._format, self._topology)
         except UnusableSchemaError as error:
@@ -161,7 +152,7 @@ def _twice_framed(value: bytes) -> str:
 
 def parsed_schema(
     schema: SchemaText, source_format: str, topology: Topology | None = None
-) -> ReadingSchema:
+) -> "AvroSchema | ProtobufSchema":
     """Return a registry's schema, parsed; event times are written in the format of `topology`, if
     it is given.
 
