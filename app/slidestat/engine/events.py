@@ -1,7 +1,7 @@
 """On-time events as columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -99,14 +99,7 @@ class Events:
 
     def numbered(self) -> "Events":
         """Return the same events with each text held once, and 4 bytes an event for its number."""
-        return Events(
-            self.offsets,
-            self.times,
-            _numbered(self.keys),
-            self.numbers,
-            tuple(_numbered(column) for column in self.items),
-            self.conditions,
-        )
+        return replace(self, keys=_numbered(self.keys), items=tuple(map(_numbered, self.items)))
 
     def in_order(self) -> "Events":
         """Return the same events sorted by (time, offset). Costs little if they are already."""

@@ -86,34 +86,26 @@ class RecordBatch:
             return self
         if end == 0:
             return None
-        return RecordBatch(
-            self.topic,
-            self.partition,
-            self.offsets[:end],
-            self.keys[:end],
-            self.values[:end],
-            self.timestamps[:end],
-            self.start_offset,
-            None if self.headers is None else self.headers[:end],
-            epochs_before_last(self.leader_epochs),
-            self.fetched_at,
-        )
+        return self._rows(slice(end), self.start_offset, epochs_before_last(self.leader_epochs))
 
     def since(self, offset: int) -> "RecordBatch":
         """Return the records at or after `offset`; this very batch if none lies before."""
         start = int(np.searchsorted(self.offsets, offset))
         if start == 0:
             return self
+        return self._rows(slice(start, None), offset, self.leader_epochs)
+
+    def _rows(self, rows: slice, start_offset: int, epochs: tuple[int, int]) -> "RecordBatch":
         return RecordBatch(
             self.topic,
             self.partition,
-            self.offsets[start:],
-            self.keys[start:],
-            self.values[start:],
-            self.timestamps[start:],
-            offset,
-            None if self.headers is None else self.headers[start:],
-            self.leader_epochs,
+            self.offsets[rows],
+            self.keys[rows],
+            self.values[rows],
+            self.timestamps[rows],
+            start_offset,
+            None if self.headers is None else self.headers[rows],
+            epochs,
             self.fetched_at,
         )
 

@@ -181,9 +181,6 @@ def registry_trouble(error: Exception, shown: str) -> tuple[str, str]:
 
 
 # The schema registry of what is written.
-#
-# Needs the packages of the extras `avro` and `protobuf` alike: imported only where one of both is
-# asked for.
 
 # Two retries of at most half a second each: the error of a registry that is away comes soon.
 _PATIENCE = {"timeout": 5.0, "max.retries": 2, "retries.max.wait.ms": 500}

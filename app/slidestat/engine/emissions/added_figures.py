@@ -106,8 +106,7 @@ class AddedFigures:
         found = []
         for label, start in self._starts.items():
             longest = self._spans.get(label, self._longest)
-            is_ever = longest is not None and label not in self._landmarks
-            until = start + longest if is_ever and longest is not None else None
+            until = None if longest is None or label in self._landmarks else start + longest
             found.append(AddedStatistic(label, start, until))
         return found
 

@@ -156,6 +156,7 @@ class LastWritten:
         )
         self._kinds: dict[tuple[int, bool], bytes] = {}
         self._having = topology.condition_to_emit
+        self.has_condition = self._having is not None
         self._past = topology.past_figures
         self._columns = {name: places[0] for name, places in topology.names_over_windows.items()}
         # A forgotten key may have left a record in which the condition holds, and is not known when
@@ -163,11 +164,6 @@ class LastWritten:
         self._may_be_left = self._having is not None and self._may_hold_of_forgotten(
             self._having, topology
         )
-
-    @property
-    def has_condition(self) -> bool:
-        """Return whether ticks are written on a condition."""
-        return self._having is not None
 
     def choose(
         self,

@@ -75,12 +75,8 @@ class FollowedAlerts:
         self._topology = topology
         self._keys = keys
         self._alerting = alerting
-        self._ticks = AlertTicks(topology) if alerting is not None else None
-
-    @property
-    def are_any(self) -> bool:
-        """Return whether there are alerts."""
-        return self._alerting is not None
+        self.are_any = alerting is not None
+        self._ticks = AlertTicks(topology) if self.are_any else None
 
     def trial(self, keys: HeldKeys) -> "FollowedAlerts":
         """Return a follower for a trial on `keys`, whose changes are provisional."""

@@ -1,8 +1,7 @@
 """Calls of the synopses' kernels: all keys of a slice in one call for each synopsis."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -121,15 +120,6 @@ def numbers_in_life(groups: Integers, gaps: npt.NDArray[np.bool_], counts: Integ
     return numbers
 
 
-def runners_by_calendar(topology: Topology) -> set[Runner]:
-    """Return the runners that are asked for windows that have their own length at each tick."""
-    return {
-        runner
-        for runner, statistic in zip(topology.runners, topology.statistics, strict=True)
-        if statistic.has_windows and topology.calendar_windows
-    }
-
-
 class Ran(NamedTuple):
     """The runs of some keys' events, and the answers of their synopses."""
 
@@ -158,7 +148,12 @@ class KernelCalls:
         self._columns = topology.columns
         self._of_events = topology.span_length.of_events
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
-        of_calendar = runners_by_calendar(topology)
+        # Those that are asked for windows that have their own length at each tick.
+        of_calendar = {
+            runner
+            for runner, statistic in zip(topology.runners, topology.statistics, strict=True)
+            if statistic.has_windows and topology.calendar_windows
+        }
         # By runner: it, and those that borrow its states, each with how it is called.
         self._calls: dict[Runner, list[tuple[Runner, _Call]]] = {}
         for runner in self._runners:
@@ -200,10 +195,7 @@ class KernelCalls:
             known[runs.first] = synopses
             start = self._starts.get(runner)
             own = work if start is None else work.among(events.times >= start)
-            stored = known.tolist()
-            with self._called(runner):
-                for each, run in self._calls[runner]:
-                    answered[each] = run(stored, own)
+            answered |= self._answered(runner, known.tolist(), own)
         return Ran(runs, answered)
 
     def ask(self, states: States, queries: Queries) -> dict[Runner, Answered]:
@@ -219,10 +211,7 @@ class KernelCalls:
         work = self._work(starts, none.times, none, query_starts, times)
         answered: dict[Runner, Answered] = {}
         for runner, synopses in zip(self._runners, states.synopses, strict=True):
-            stored = synopses.tolist()
-            with self._called(runner):
-                for each, run in self._calls[runner]:
-                    answered[each] = run(stored, work)
+            answered |= self._answered(runner, synopses.tolist(), work)
         return answered
 
     def _work(
@@ -252,12 +241,13 @@ class KernelCalls:
             dict(zip(columns.conditions, events.conditions, strict=True)),
         )
 
-    @contextmanager
-    def _called(self, runner: Runner) -> Iterator[None]:
-        """Time calls of kernels over a runner's states, and say what users can do about errors."""
+    def _answered(
+        self, runner: Runner, stored: Sequence[bytes | None], work: Work
+    ) -> dict[Runner, Answered]:
+        """Call kernels over a runner's states, and time it; say what users can do about errors."""
         started = perf_counter()
         try:
-            yield
+            return {each: run(stored, work) for each, run in self._calls[runner]}
         except WindowTooLargeError as error:
             raise SlidestatError(
                 f"The {runner.meaning} has outgrown its window: {error.rule}.",

@@ -10,7 +10,6 @@ from slidestat.engine.emissions.placed_answers import NOTHING, PlacedAnswers
 from slidestat.engine.emissions.placed_emissions import PlacedEmissions
 from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import NOT_DUE, DueSlice, Silences, SilentTicks
-from slidestat.engine.keys.states import States
 from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.chosen_records import ChosenRecords
 from slidestat.engine.ticks.followed_alerts import FollowedAlerts
@@ -38,13 +37,10 @@ class Closing:
 
     def __init__(self, topology: Topology, keys: HeldKeys) -> None:
         self._ticks = SilentTicks.of_emissions(topology)
+        # Whether keys are emitted for their silence at all.
+        self.is_ever = bool(self._ticks)
         self._forgets = topology.forget_ms is not None
         self._keys = keys
-
-    @property
-    def is_ever(self) -> bool:
-        """Return whether keys are emitted for their silence at all."""
-        return bool(self._ticks)
 
     def find(
         self,
@@ -179,7 +175,14 @@ class SilentKeys(KeyAnswers):
         opened = np.searchsorted(numbers, due.opened.numbers)
         opening = Queries(opened, due.opened.ticks)
         closing = np.searchsorted(numbers, due.closing.numbers)
-        closings = self._closings(closing, states, due, until[closing], advance)
+        found = self._closing.of_silent(
+            due.closing.numbers,
+            states.last_times[closing],
+            due.closing.ticks,
+            until[closing],
+            advance.last_offset,
+        )
+        closings = Closings(*(Queries(closing[it.groups], it.times) for it in found))
         first = np.full(len(numbers), NOT_DUE)
         for places, ticks in ((opened, due.opened.ticks), (closing, due.closing.ticks)):
             first[places] = np.minimum(first[places], ticks)
@@ -194,13 +197,7 @@ class SilentKeys(KeyAnswers):
             silent = silent.and_(opening)
             shown = shown.where(states.counts[shown.groups] > 0)
         asked = self._alerts.asked(
-            numbers,
-            states,
-            shown,
-            silent,
-            silences,
-            advance,
-            follows=bool(self._chosen),
+            numbers, states, shown, silent, silences, advance, follows=bool(self._chosen)
         )
         if not len(asked.queries.times):
             return NOTHING
@@ -235,20 +232,3 @@ class SilentKeys(KeyAnswers):
             names = self._keys.numbers.names(numbers)
             until[[name < end_name for name in names]] = end_tick
         return until
-
-    def _closings(
-        self,
-        places: Integers,
-        states: States,
-        due: DueSlice,
-        until: Integers,
-        advance: Advance,
-    ) -> Closings:
-        found = self._closing.of_silent(
-            due.closing.numbers,
-            states.last_times[places],
-            due.closing.ticks,
-            until,
-            advance.last_offset,
-        )
-        return Closings(*(Queries(places[it.groups], it.times) for it in found))
