@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slidestat.declare.alerts import Alert
+from slidestat.declare.derived import KeptFigures
 from slidestat.declare.figure_names import asked_quantile
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.statistics.quantiles import QuantileStatistic
@@ -21,7 +22,7 @@ from slidestat.declare.times.calendar_windows import lengths_at
 from slidestat.declare.topology import WITHOUT_READERS, Topology
 from slidestat.declare.values import require_list
 from slidestat.engine.alerts.alerting import alert_id, decode_standings
-from slidestat.engine.checkpoints.checkpoint import decode_checkpoint, stored_slots
+from slidestat.engine.checkpoints.checkpoint import Loss, decode_checkpoint, stored_slots
 from slidestat.engine.clock import closing_tick
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import FigureTable, at_end, window_fields
@@ -283,7 +284,7 @@ class LiveQuery:
         topology = self._topology
         # After a crash a state may be ahead of its partition, which has yet to read again.
         end = max(view.watermark, state.watermark) + 1
-        if self._is_forgotten(state.last_time, end):
+        if is_forgotten(topology, state.last_time, end):
             return None
         # Over windows of events, events are numbered and the numbers stand for times.
         time = state.number + 1 if topology.span_length.of_events else end
@@ -337,22 +338,28 @@ class LiveQuery:
             self._added[kind] = FigureTable(self._topology, lengths, starts)
         return self._added[kind]
 
-    def _is_forgotten(self, last_time: int, end: int) -> bool:
-        """Return whether a key has expired, although its state may not be deleted yet (when that
-        happens is not deterministic). Where all windows are of time, its figures show that they are
-        empty.
-        """
-        topology = self._topology
-        if topology.forget_ms is None or topology.sees_span_alone:
-            return False
-        return closing_tick(last_time, topology.forget_ms, topology.every_ms) < end
-
     def _lost(self, view: PartitionView | KeyView, end: int) -> LostRecords | None:
-        if view.loss is None:
+        if view.loss is None or not may_lack(view.loss, self._topology, end):
             return None
-        longest = int(max(self._windows)) if self._topology.sees_span_alone else None
-        concerned = view.loss.concerns(np.array([end]), longest)
-        return view.loss.as_record(self._kinds.lost_records) if concerned[0] else None
+        return view.loss.as_record(self._kinds.lost_records)
+
+
+def is_forgotten(topology: KeptFigures, last_time: int, end: int) -> bool:
+    """Return whether a key has expired, although its state may not be deleted yet (when that
+    happens is not deterministic). Where all windows are of time, its figures show that they are
+    empty.
+    """
+    if topology.forget_ms is None or topology.sees_span_alone:
+        return False
+    return closing_tick(last_time, topology.forget_ms, topology.every_ms) < end
+
+
+def may_lack(loss: Loss | None, topology: Topology, end: int) -> bool:
+    """Return whether windows of a topology that end there may lack records of a loss."""
+    if loss is None:
+        return False
+    longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
+    return bool(loss.concerns(np.array([end]), longest)[0])
 
 
 def _that_can_be_asked(

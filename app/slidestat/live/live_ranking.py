@@ -16,7 +16,6 @@ from slidestat.declare.rankings import MOST_PLACES, order_of
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
-from slidestat.engine.clock import closing_tick
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.emission import FigureTable, at_end
 from slidestat.engine.emissions.rankings import Ranked, leading
@@ -28,7 +27,7 @@ from slidestat.engine.ticks.queries import Queries
 from slidestat.engine.ticks.ranked_ticks import RankedFigure
 from slidestat.engine.view import PartitionView
 from slidestat.errors import SlidestatError
-from slidestat.live.live_query import asked_of
+from slidestat.live.live_query import asked_of, is_forgotten, may_lack
 from slidestat.schemas.query import KeyRow, RankingAnswer, RankingPart
 from slidestat.schemas.sequence import kinds
 from slidestat.synopses.core.arrays import Integers
@@ -74,7 +73,6 @@ class _NamedFigures:
         self._calls = KernelCalls(
             self._topology, PartitionWork(), further=(it.runner for it in past.values())
         )
-        self._longest = int(max(self._topology.window_lengths))
 
     def _live(self, keys: KeySlice) -> tuple[list[int], Integers]:
         """Return the rows of keys that have events and are not forgotten, though their states may
@@ -86,13 +84,9 @@ class _NamedFigures:
             if state is None or not state.number:
                 continue
             end = max(keys.watermark, state.watermark) + 1
+            is_over = is_forgotten(topology, state.last_time, end)
             if topology.sees_span_alone:
                 is_over = state.last_time < end - topology.span_length.length
-            else:
-                silence = topology.forget_ms
-                is_over = silence is not None and (
-                    closing_tick(state.last_time, silence, topology.every_ms) < end
-                )
             if not is_over:
                 rows.append(row)
                 ends.append(end)
@@ -107,13 +101,6 @@ class _NamedFigures:
         ]
         states = States.of(kept, len(self._places))
         return self._calls.ask(states, Queries(np.arange(len(kept)), ends))
-
-    def _lacks(self, keys: KeySlice, end: int) -> bool:
-        """Return whether windows that end there may lack records that were lost."""
-        if keys.loss is None:
-            return False
-        longest = self._longest if self._topology.sees_span_alone else None
-        return bool(keys.loss.concerns(np.array([end]), longest)[0])
 
 
 class LiveRanking(_NamedFigures):
@@ -184,7 +171,7 @@ class LiveRanking(_NamedFigures):
         found = []
         for row, is_sure in zip(may[chosen].tolist(), are_sure[chosen].tolist(), strict=True):
             end = int(ends[row])
-            lost = self._lacks(keys, end)
+            lost = may_lack(keys.loss, topology, end)
             key, numbers = keys.keys[rows[row]], ranked.of(table)[row].tolist()
             found.append(
                 ranked.contender(key, numbers, end, keys.partition, is_sure=is_sure, lost=lost)
@@ -245,7 +232,7 @@ class LiveTable(_NamedFigures):
             key = keys.keys[row]
             marked = added.marked(at_end(topology.calendar_windows, figures, end), end)
             named = {name: marked[place] for name, place in self._columns.items()}
-            lost = self._lacks(keys, end)
+            lost = may_lack(keys.loss, topology, end)
             found.append(KeyRow(key, keys.partition, fires.get(key, []), named, lost=lost))
         return found
 

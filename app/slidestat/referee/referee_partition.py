@@ -165,6 +165,11 @@ class PartyRecords:
 class RefereeProcessor:
     """A processor of a partition of synopses: answers over all parties for its streams."""
 
+    # Each flush writes all that there is, no tick is kept back, no statistic is ever changed; and
+    # when the next tick is due depends on all parties.
+    unwritten_bytes = unwritten_records = due_in_ms = 0
+    has_new_statistics = keeps_ticks = False
+
     def __init__(
         self,
         referee: Referee,
@@ -234,16 +239,6 @@ class RefereeProcessor:
         return self._ledger.reached
 
     @property
-    def unwritten_bytes(self) -> int:
-        """The number of bytes that could be written before the next flush: 0."""
-        return 0
-
-    @property
-    def unwritten_records(self) -> int:
-        """The number of records that could be written before the next flush: 0."""
-        return 0
-
-    @property
     def unread_offset(self) -> int:
         """The first offset that nobody has read yet."""
         return self._next_offset
@@ -284,29 +279,14 @@ class RefereeProcessor:
         return KeySample()
 
     @property
-    def has_new_statistics(self) -> bool:
-        """Return whether statistics were changed: never."""
-        return False
-
-    @property
     def incomplete(self) -> list[AddedStatistic]:
         """The statistics that were added: none."""
         return []
 
     @property
-    def keeps_ticks(self) -> bool:
-        """Return whether ticks are kept back: never."""
-        return False
-
-    @property
     def firing(self) -> dict[str, int]:
         """The number of keys for which each alert fires: a referee has no alerts."""
         return {}
-
-    @property
-    def due_in_ms(self) -> int:
-        """The distance to the next tick: 0, as it depends on all parties."""
-        return 0
 
     def steps(self, batch: RecordBatch, *, more_follows: bool = False) -> Iterator[Effects]:  # noqa: ARG002  # It keeps nothing back.
         """Take in a batch, in a single step."""
