@@ -45,6 +45,10 @@ from slidestat.schemas.emission import Figure
 from slidestat.synopses.core.arrays import Floats
 from slidestat.synopses.core.errors import SynopsisError
 
+if TYPE_CHECKING:
+    from slidestat.synopses.distinct.wave import Predicate
+    from slidestat.synopses.frequent.named_items import NamedBatch
+
 
 def past_statistics(ago: str, declared: Mapping[str, Statistic]) -> dict[str, Statistic]:
     """Return the statistics of a topology, by their labels, that can be asked of the past.
@@ -127,10 +131,6 @@ def asked_topology(kept_by: Topology, **asked: Any) -> AskedTopology:
     """Return `kept_by` with the fields `asked`; raises SlidestatError for what cannot be."""
     declared = {field.name: getattr(kept_by, field.name) for field in fields(kept_by)}
     return AskedTopology(**{**declared, **asked}, kept_by=kept_by)
-
-
-if TYPE_CHECKING:
-    from slidestat.synopses.frequent.named_items import NamedBatch
 
 
 @dataclass(frozen=True)
@@ -262,10 +262,6 @@ def asked_ranks(values: Sequence[float], declared: Mapping[str, Statistic]) -> d
             'Declare them as kind = "quantile", Quantiles() in Python; they count from then on.',
         )
     return asked
-
-
-if TYPE_CHECKING:
-    from slidestat.synopses.distinct.wave import Predicate
 
 
 @dataclass(frozen=True)

@@ -311,8 +311,7 @@ class RefereeProcessor:
     def view(self) -> RefereeView:
         """Return a view of the streams at the newest tick that is answered for."""
         reached = max(self._clocks.settled, self._clocks.answered)
-        tick = reached // self._every_ms * self._every_ms
-        tick = max(tick, NO_TIME)
+        tick = max(reached // self._every_ms * self._every_ms, NO_TIME)
         present = self._clocks.present(tick, with_idle=tick > self._clocks.settled)
         return RefereeView(self._partition, tick, self._next_offset, self._streams.of, present)
 

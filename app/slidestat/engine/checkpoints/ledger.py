@@ -55,14 +55,6 @@ class _Entry:
     # The rows, rising, that each statistic leaves out if they are counted, by its label.
     left_out: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
-    def left_out_at(self, row: int) -> dict[str, int]:
-        """Return 1 for each statistic that leaves a row out, by its label."""
-        return {
-            label: 1
-            for label, rows in self.left_out.items()
-            if (place := np.searchsorted(rows, row)) < len(rows) and rows[place] == row
-        }
-
     def left_out_before(self, end: int) -> dict[str, int]:
         """Return by label how many counted records before a row each statistic leaves out."""
         found = {}
@@ -123,9 +115,11 @@ class Ledger:
         return replace(self._reached, counters=counters)
 
     def _left_out_at(self, offset: int) -> dict[str, int]:
+        """Return 1 for each statistic that leaves the record at an offset out, by its label."""
         for entry in reversed(self._entries):
             if entry.offsets[0] <= offset:
-                return entry.left_out_at(int(np.searchsorted(entry.offsets, offset)))
+                row = np.searchsorted(entry.offsets, offset)
+                return {label: 1 for label, rows in entry.left_out.items() if row in rows}
         return {}
 
     def settle(self, next_offset: int) -> Checkpoint:

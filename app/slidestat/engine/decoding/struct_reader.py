@@ -86,12 +86,12 @@ class StructReader:
         self._key_name = topology.key_name
         self._time_name = topology.time_name
         self._number_columns = topology.columns.numbers
-        self._limited = {_name(column): column for column in topology.columns.numbers}
+        self._limited = {field_text(c.path): c for c in topology.columns.numbers}
         read = (path for path, sort in topology.asked_fields if sort is Sort.NUMBER)
         self._number_paths = {
             field_text(path): path for path in (*(c.path for c in self._number_columns), *read)
         }
-        self._item_names = {_name(column) for column in topology.columns.items}
+        self._item_names = {field_text(column.path) for column in topology.columns.items}
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
         """Return the fields of the readable records and a refusal for each of the others; never
@@ -281,10 +281,6 @@ def _cast_advice(record: bytes, path: FieldPath) -> str:
         return ""
     name = field_text(path)
     return f", the text of a number, which cast({name} as double) reads in a computed field"
-
-
-def _name(column: Column) -> str:
-    return field_text(column.path)
 
 
 def _round_down(column: Column, numbers: npt.NDArray[np.float64], written: Written) -> None:
