@@ -28,6 +28,7 @@ from slidestat.engine.decoding.casts import number_text
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.engine.decoding.formats.avro_schema import AvroSchema
 from slidestat.engine.decoding.formats.source_schemas import (
+    EventTime,
     NotReadableError,
     SchemaText,
     SourceSchemas,
@@ -678,13 +679,13 @@ def test_a_time_in_a_narrow_float_is_refused(time_format: str, kind: Any) -> Non
         **_LENGTHS[time_format],
     )
     with pytest.raises(UnusableSchemaError, match=said):
-        AvroSchema(json.dumps(schema), (), ("time",), declared.times)
+        AvroSchema(json.dumps(schema), (), EventTime(("time",), declared.times))
     value = framed(1, written(schema, {"key": "a", "time": 1.764072e9}))
     decoder = EventDecoder(declared, schemas=known(schema))
     (refusal,) = decoder.decode([value], [None], [START]).refusals
     assert refusal.reason is Reason.BAD_SCHEMA
     assert re.search(f"schema 1: {said}", refusal.detail)
-    AvroSchema(json.dumps(schema), (), ("key",), declared.times)
+    AvroSchema(json.dumps(schema), (), EventTime(("key",), declared.times))
 
 
 _EVENTS = {"span": "1000 events", "every": "100 events", "windows": ("1000 events",)}
@@ -700,7 +701,7 @@ def test_a_time_of_two_meanings_is_refused() -> None:
     }
     other = {"type": "record", "name": "B", "fields": [{"name": "time", "type": "long"}]}
     with pytest.raises(UnusableSchemaError, match="time may be a number and timestamp-micros"):
-        AvroSchema(json.dumps([time, other]), (), ("time",), topology().times)
+        AvroSchema(json.dumps([time, other]), (), EventTime(("time",), topology().times))
 
 
 def test_a_json_schema_is_asked_for_nothing_but_its_framing() -> None:

@@ -27,6 +27,7 @@ from slidestat.engine.decoding.formats.proto_files import declared_files, regist
 from slidestat.engine.decoding.formats.protobuf import ProtobufSchema
 from slidestat.engine.decoding.formats.source_schemas import (
     PROTOBUF,
+    EventTime,
     NamedText,
     NotReadableError,
     SchemaText,
@@ -362,7 +363,7 @@ def test_a_time_in_a_narrow_float_is_refused(kind: str) -> None:
         message E {{ string key = 1; message Meta {{ {kind} at = 1; }} Meta meta = 2; }}"""
     said = r"meta\.at \(the time\) is a float of 32 bits, .* minutes apart: have it send times as"
     declared = topology(time_format="s", time_field="meta.at", statistics=[Count()])
-    own = ProtobufSchema.declared(schema, ("meta", "at"), declared.times)
+    own = ProtobufSchema.declared(schema, EventTime(("meta", "at"), declared.times))
     with pytest.raises(UnusableSchemaError, match=said):
         own.reader_of("E")
     value = framed(1, b"\0" + message_class(schema, "E")(key="a").SerializeToString())

@@ -27,9 +27,12 @@ from fastavro.schema import SchemaParseException
 from fastavro.write import LOGICAL_WRITERS
 
 from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.times.time_format import TimeFormat
 from slidestat.engine.decoding.casts import decimal_of, json_of, of_single
-from slidestat.engine.decoding.formats.source_schemas import NotReadableError, UnusableSchemaError
+from slidestat.engine.decoding.formats.source_schemas import (
+    EventTime,
+    NotReadableError,
+    UnusableSchemaError,
+)
 from slidestat.engine.decoding.times import narrow_time
 from slidestat.errors import SlidestatError, shown
 
@@ -76,16 +79,11 @@ class AvroSchema:
     """
 
     def __init__(
-        self,
-        text: str,
-        references: Sequence[str] = (),
-        time_path: FieldPath | None = None,
-        times: TimeFormat | None = None,
-        rows: Sequence[str] = (),
+        self, text: str, references: Sequence[str] = (), time: EventTime | None = None
     ) -> None:
         """Parse a schema; `references` are the schemas whose types it names, each before those that
-        use it. The timestamp at `time_path` is given in the format `times`; where the schema has
-        nothing there, it is in the fields `rows`, those of an envelope. Raises UnusableSchemaError.
+        use it. A timestamp that is the event `time` is given in its format. Raises
+        UnusableSchemaError.
         """
         self._names: dict[str, Any] = {}
         ignored: dict[str, str] = {}
@@ -106,14 +104,12 @@ class AvroSchema:
             for place, why in ignored.items()
         ]
         """What is not as the schema means it, for a person."""
-        self._times = times
+        self._time = time
         self._stamps: list[tuple[FieldPath, int]] = []
-        if time_path is not None and times is not None:
-            paths = [time_path]
-            if not self._meanings(self._schema, time_path[:1]):
-                paths = [(row, *time_path) for row in rows]
-            found = [(path, self._unit_at(path)) for path in paths]
-            if not times.is_sequence:
+        if time is not None:
+            is_there = bool(self._meanings(self._schema, time.path[:1]))
+            found = [(path, self._unit_at(path)) for path in time.paths(is_there=is_there)]
+            if not time.format.is_sequence:
                 self._stamps = [(path, unit) for path, unit in found if unit is not None]
 
     def json(self, value: bytes, start: int = 0) -> bytes:
@@ -130,8 +126,9 @@ class AvroSchema:
             rest = len(value) - file.tell()
             if rest:
                 raise NotReadableError(f"{rest} bytes are left behind what its schema describes")
-            for path, to_a_second in self._stamps:
-                self._write_time(read, path, to_a_second)
+            if self._time is not None:
+                for path, to_a_second in self._stamps:
+                    self._time.write(read, path, to_a_second)
             return json_of(read)
         except NotReadableError:
             raise
@@ -262,15 +259,6 @@ class AvroSchema:
             if field["name"] == path[0]:
                 return self._meanings(field["type"], path[1:])
         return set()
-
-    def _write_time(self, value: Any, path: FieldPath, to_a_second: int) -> None:
-        """Write the event time in the topology's format."""
-        *above, name = path
-        for part in above:
-            value = value.get(part) if isinstance(value, Mapping) else None
-        time = value.get(name) if isinstance(value, Mapping) else None
-        if type(time) is int and self._times is not None:
-            value[name] = self._times.written(time * 1_000 // to_a_second)
 
 
 def _with_meanings_aside(

@@ -20,10 +20,10 @@ from google.protobuf.message import DecodeError, EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from slidestat.declare.fields import FieldPath, field_text
-from slidestat.declare.times.time_format import TimeFormat
 from slidestat.engine.decoding.casts import decimal_of, json_of, of_single
 from slidestat.engine.decoding.formats.proto_files import declared_files, registered_files
 from slidestat.engine.decoding.formats.source_schemas import (
+    EventTime,
     NamedText,
     NotReadableError,
     UnusableSchemaError,
@@ -203,16 +203,9 @@ class ProtobufSchema:
     fields.
     """
 
-    def __init__(
-        self,
-        files: FileDescriptorSet,
-        time_path: FieldPath | None = None,
-        times: TimeFormat | None = None,
-        rows: Sequence[str] = (),
-    ) -> None:
-        """Parse a schema from its `files`, its own last. The Timestamp at `time_path` is given in
-        the format `times`; where a message has nothing there, it is in the fields `rows`, those of
-        an envelope. Raises UnusableSchemaError.
+    def __init__(self, files: FileDescriptorSet, time: EventTime | None = None) -> None:
+        """Parse a schema from its `files`, its own last. A Timestamp that is the event `time` is
+        given in its format. Raises UnusableSchemaError.
         """
         self._pool = DescriptorPool()
         try:
@@ -221,34 +214,23 @@ class ProtobufSchema:
             self._file: FileDescriptor = self._pool.FindFileByName(files.file[-1].name)
         except (KeyError, TypeError) as error:
             raise UnusableSchemaError(f"it is no Protobuf schema: {error}") from error
-        self._time_path, self._times, self._rows = time_path or (), times, rows
+        self._time = time
         self._values = MessageValues()
         self._by_steps: dict[tuple[int, ...], Callable[[bytes], bytes]] = {}
 
     @classmethod
     def registered(
-        cls,
-        text: str,
-        references: Sequence[NamedText] = (),
-        time_path: FieldPath | None = None,
-        times: TimeFormat | None = None,
-        rows: Sequence[str] = (),
+        cls, text: str, references: Sequence[NamedText] = (), time: EventTime | None = None
     ) -> "ProtobufSchema":
         """Return the schema of a registry, with the files that it imports."""
-        return cls(_registered(text, tuple(references)), time_path, times, rows)
+        return cls(_registered(text, tuple(references)), time)
 
     @classmethod
-    def declared(
-        cls,
-        text: str,
-        time_path: FieldPath | None = None,
-        times: TimeFormat | None = None,
-        rows: Sequence[str] = (),
-    ) -> "ProtobufSchema":
+    def declared(cls, text: str, time: EventTime | None = None) -> "ProtobufSchema":
         """Return the schema that a topology declares: a .proto file, or a set of descriptors in
         base64.
         """
-        return cls(_declared(text), time_path, times, rows)
+        return cls(_declared(text), time)
 
     def json(self, value: bytes, start: int = 0) -> bytes:
         """Return the JSON of the message whose index path and bytes are all from `start` on; raises
@@ -324,8 +306,9 @@ class ProtobufSchema:
         def read(content: bytes) -> bytes:
             try:
                 value = plain(parse(content))
-                for path in stamps:
-                    self._write_time(value, path)
+                if self._time is not None:
+                    for path in stamps:
+                        self._time.write(value, path)
                 return json_of(value)
             except DecodeError as error:
                 raise NotReadableError(f"it is not what its schema describes: {error}") from error
@@ -338,28 +321,17 @@ class ProtobufSchema:
         """Return where the Timestamps of event times are; raises UnusableSchemaError for times that
         are narrow.
         """
-        if not self._time_path or self._times is None:
+        if self._time is None:
             return []
-        paths = [self._time_path]
-        if self._time_path[0] not in kind.fields_by_name:
-            paths = [(row, *self._time_path) for row in self._rows]
+        is_there = self._time.path[0] in kind.fields_by_name
         found = []
-        for path in paths:
+        for path in self._time.paths(is_there=is_there):
             time = _single_field(kind, path)
             if time is not None and (time.type == time.TYPE_FLOAT or _message_name(time) == _FLOAT):
                 raise UnusableSchemaError(narrow_time(field_text(path)))
-            if _message_name(time) == TIMESTAMP and not self._times.is_sequence:
+            if _message_name(time) == TIMESTAMP and not self._time.format.is_sequence:
                 found.append(path)
         return found
-
-    def _write_time(self, value: Any, path: FieldPath) -> None:
-        """Write the event time in the topology's format."""
-        *above, name = path
-        for part in above:
-            value = value.get(part) if isinstance(value, dict) else None
-        seconds = value.get(name) if isinstance(value, dict) else None
-        if seconds is not None and self._times is not None:
-            value[name] = self._times.written(int(seconds * 1_000 // 1))
 
 
 def _steps(value: bytes, start: int) -> tuple[tuple[int, ...], int]:

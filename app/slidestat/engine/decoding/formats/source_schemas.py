@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from decimal import Decimal
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
+from slidestat.declare.fields import FieldPath
+from slidestat.declare.times.time_format import TimeFormat
 from slidestat.engine.records import Headers
 
 SchemaId = int | str
@@ -203,6 +206,29 @@ def schemas_of(values: Iterable[bytes | None]) -> set[SchemaId]:
         with suppress(NotReadableError):
             found.add(schema_of(value))
     return found
+
+
+class EventTime(NamedTuple):
+    """The place of the event time in values, and the format in which it is given; where a schema
+    has nothing there, it is in the fields `rows`, those of an envelope.
+    """
+
+    path: FieldPath
+    format: TimeFormat
+    rows: Sequence[str] = ()
+
+    def paths(self, *, is_there: bool) -> list[FieldPath]:
+        """Return where it may be, by whether a schema has the first field of its path."""
+        return [self.path] if is_there else [(row, *self.path) for row in self.rows]
+
+    def write(self, value: Any, path: FieldPath, to_a_second: int = 1) -> None:
+        """Write what is a number of so many to a second in the format, in a value as of JSON."""
+        *above, name = path
+        for part in above:
+            value = value.get(part) if isinstance(value, dict) else None
+        time = value.get(name) if isinstance(value, dict) else None
+        if type(time) is int or isinstance(time, Decimal):
+            value[name] = self.format.written(int(time * 1_000 // to_a_second))
 
 
 AVRO = "AVRO"

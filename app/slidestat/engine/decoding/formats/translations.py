@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slidestat.declare.fields import FieldPath
-from slidestat.declare.times.time_format import TimeFormat
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.event_columns import FieldColumns, RecordReader, Refusal, placed_at
 from slidestat.engine.decoding.formats.envelope import ROWS, NoEnvelopeError, unwrapped
 from slidestat.engine.decoding.formats.source_schemas import (
     AVRO,
+    EventTime,
     HeaderFramed,
     NotReadableError,
     SchemaId,
@@ -162,7 +161,7 @@ def parsed_schema(
         raise UnusableSchemaError(f"it is of the type {schema.kind}, not {source_format.upper()}")
     if source_format == "avro":
         return avro_schema(schema, topology)
-    return require_protobuf().registered(schema.text, schema.references, *_times(topology))
+    return require_protobuf().registered(schema.text, schema.references, _time_of(topology))
 
 
 def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSchema":
@@ -172,7 +171,7 @@ def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSc
     Raises UnusableSchemaError, and SlidestatError without the packages.
     """
     references = [reference.text for reference in schema.references]
-    return require_avro()(schema.text, references, *_times(topology))
+    return require_avro()(schema.text, references, _time_of(topology))
 
 
 def remarks_on(schemas: SourceSchemas, number: SchemaId) -> list[str]:
@@ -193,16 +192,13 @@ def remarks_on_its_own(topology: Topology) -> list[str]:
 
 def protobuf_of(topology: Topology) -> "ProtobufSchema":
     """Return a topology's own Protobuf schema, parsed; raises as `avro_schema`."""
-    return require_protobuf().declared(topology.source_schema, *_times(topology))
+    return require_protobuf().declared(topology.source_schema, _time_of(topology))
 
 
-def _times(
-    topology: Topology | None,
-) -> tuple[FieldPath | None, TimeFormat | None, Sequence[str]]:
-    """Return where event times are, their format, and the fields that may be the row with them."""
-    if topology is None:
-        return None, None, ()
-    return topology.time_path, topology.times, ROWS if topology.envelope else ()
+def _time_of(topology: Topology | None) -> EventTime | None:
+    if topology is None or topology.time_path is None:
+        return None
+    return EventTime(topology.time_path, topology.times, ROWS if topology.envelope else ())
 
 
 def require_avro() -> type["AvroSchema"]:
