@@ -43,6 +43,7 @@ from slidestat.engine.emissions.emission import (
 )
 from slidestat.engine.emissions.output_records import AlertRecord
 from slidestat.engine.keys.key_timers import AlertTicks, Place
+from slidestat.engine.keys.states import Beside
 from slidestat.errors import SlidestatError
 from slidestat.schemas.alert import (
     AlertChange,
@@ -294,17 +295,6 @@ _SURE: float = next(field.default for field in fields(AlertChange) if field.name
 _encode = msgspec.json.Encoder().encode
 
 
-class Changed(NamedTuple):
-    """A key whose alerts have changed: by its emissions up to `tick`; the first one that changed
-    anything was caused by the record at `first_offset`.
-    """
-
-    key: str
-    standings: bytes
-    tick: int
-    first_offset: int
-
-
 class Evaluated(NamedTuple):
     """Evaluations by key and tick, int64[n] each: the places of their keys, their ticks, the
     offsets of the records that led to them, and the times of the last events before them. Those
@@ -384,7 +374,7 @@ class Alerting:
         evaluated: Evaluated,
         forgotten: Container[Place],
         loss: Loss | None,
-    ) -> tuple[list[Changed], list[int], list[tuple[Place, AlertRecord]]]:
+    ) -> tuple[list[Beside], list[int], list[tuple[Place, AlertRecord]]]:
         """Evaluate the alerts of keys by the figures that `answered` has. Return the keys whose
         alerts have changed; the places of those of which one waits or fires; and the records of the
         changes, each with its place. `standings` are those of the keys before; at `forgotten`
@@ -442,7 +432,7 @@ class Alerting:
             if standing != before:
                 since.setdefault(group, offsets[row])
         changed = [
-            Changed(keys[group], encode_standings(now[group]), last_ticks[group], offset)
+            Beside(keys[group], encode_standings(now[group]), last_ticks[group], offset)
             for group, offset in since.items()
         ]
         return changed, [group for group, standing in now.items() if standing], records

@@ -24,6 +24,7 @@ from slidestat.engine.keys.key_state import (
 )
 from slidestat.engine.keys.key_states import NEW_KEY, KeyStates
 from slidestat.engine.keys.key_timers import NOT_DUE, KeyTimers
+from slidestat.engine.keys.states import Beside
 from slidestat.engine.keys.stored_keys import NoStates, PartitionStore
 from slidestat.engine.partition_work import PartitionWork
 from slidestat.engine.records import NO_TIME
@@ -35,17 +36,6 @@ _AT_ONCE = 20_000
 # Numbers are looked through for such as can be given back once they are twice as many as the last
 # time, and so many more.
 _MORE_NUMBERS = 10_000
-
-
-class Beside(NamedTuple):
-    """A key whose extra block (`kept`, next to its synopses) changed with its emissions up to
-    `tick`; the first of these was caused by the record at `first_offset`.
-    """
-
-    key: str
-    kept: bytes
-    tick: int
-    first_offset: int
 
 
 class DueBeside(NamedTuple):
@@ -254,7 +244,7 @@ class HeldKeys:
         ]
 
     def keep_beside(
-        self, what: Literal["alerts", "written"], changes: Sequence["Beside"], last_offset: int
+        self, what: Literal["alerts", "written"], changes: Sequence[Beside], last_offset: int
     ) -> None:
         """Put what follows from the emissions of keys into their states, as they are now."""
         numbers = self.numbered([change.key for change in changes])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -118,6 +118,17 @@ class States:
             for place, stored in given.items():
                 sizes[place] += LENGTH_BYTES + len(stored)
         return sizes
+
+
+class Beside(NamedTuple):
+    """A key of which what is `kept` beside its synopses changed with its emissions up to `tick`;
+    the first of these was caused by the record at `first_offset`.
+    """
+
+    key: str
+    kept: bytes
+    tick: int
+    first_offset: int
 
 
 def objects(values: Sequence[object]) -> Objects:

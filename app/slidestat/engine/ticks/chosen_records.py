@@ -9,7 +9,8 @@ import numpy as np
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.engine.clock import Advance
 from slidestat.engine.emissions.last_written import NEVER_WRITTEN, Candidates, LastWritten
-from slidestat.engine.keys.held_keys import Beside, HeldKeys
+from slidestat.engine.keys.held_keys import HeldKeys
+from slidestat.engine.keys.states import Beside
 from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.queries import Hand, Queries
 from slidestat.synopses.core.arrays import Bools, Integers

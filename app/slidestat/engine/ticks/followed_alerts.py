@@ -10,7 +10,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.alerts.alerting import Alerting, Evaluated
 from slidestat.engine.clock import Advance, tick_after
 from slidestat.engine.emissions.placed_answers import PlacedAlert
-from slidestat.engine.keys.held_keys import Beside, HeldKeys
+from slidestat.engine.keys.held_keys import HeldKeys
 from slidestat.engine.keys.key_timers import AlertTicks, Silences
 from slidestat.engine.keys.states import States
 from slidestat.engine.records import NO_TIME
@@ -193,7 +193,7 @@ class FollowedAlerts:
             advance.loss,
         )
         if changed:
-            self._keys.keep_beside("alerts", [Beside(*it) for it in changed], advance.last_offset)
+            self._keys.keep_beside("alerts", changed, advance.last_offset)
         self.arm(hand.numbers, standing, asked.silences)
         return [
             (place, it)
