@@ -22,6 +22,7 @@ from slidestat.options import AUDITED_SHARE
 from slidestat.spark.audit.calendar import require_rules
 from slidestat.spark.audit.declaration import (
     ALWAYS,
+    FOREVER_MS,
     UNMARKED,
     Charge,
     Declaration,
@@ -200,13 +201,13 @@ class ReadSource:
         return {
             p: _complete_from(declaration, self._newest_of_first(reading, p))
             if p in self.lack
-            else -_FOREVER_MS
+            else -FOREVER_MS
             for p in self.topic.first
         }
 
     def _newest_of_first(self, reading: int, partition: int) -> int | None:
         row = self.tallies.get((reading, partition))
-        return None if row is None or row.newest_of_first == -_FOREVER_MS else row.newest_of_first
+        return None if row is None or row.newest_of_first == -FOREVER_MS else row.newest_of_first
 
     def needed_after(self, reached: Mapping[int, int]) -> dict[int, int]:
         """Return the first offset of each partition with an event at the asked time or later."""
@@ -234,12 +235,11 @@ def _complete_from(declaration: Declaration, newest_of_first: int | None) -> int
     while it waited.
     """
     if newest_of_first is None:
-        return _FOREVER_MS
+        return FOREVER_MS
     lateness = declaration.lateness_ms
     return newest_of_first + 2 * (lateness + max(1_000, lateness // 8)) + 1
 
 
-_FOREVER_MS = 2**62
 # What both a run and an emission have.
 _COMMON = ("event_key", "at")
 # The share of a sample of keys is given to the millionth.
@@ -396,7 +396,7 @@ class Audit:
 
         def of(partition: int, mark: str) -> tuple[Charge, ...]:
             found = ALWAYS if charges is None else charges.get((partition, mark), ())
-            before = Charge(-_FOREVER_MS, settled.get(partition, -_FOREVER_MS) + 1)
+            before = Charge(-FOREVER_MS, settled.get(partition, -FOREVER_MS) + 1)
             return without(found, [*absences, before])
 
         return of
@@ -426,7 +426,7 @@ class Audit:
                 complete = dict.fromkeys(until, max(complete.values()))
             for partition, complete_ms in complete.items():
                 found[partition, mark] = Bounds(
-                    until.get(partition, -_FOREVER_MS), complete_ms, in_charge(partition, mark)
+                    until.get(partition, -FOREVER_MS), complete_ms, in_charge(partition, mark)
                 )
         return found
 

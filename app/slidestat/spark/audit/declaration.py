@@ -283,7 +283,7 @@ def labels_of(declarations: Iterable[Declaration]) -> list[str]:
 # the one and before the first of the other are in no charge: which of the two would have emitted is
 # not known.
 
-_FOREVER_MS = 2**62
+FOREVER_MS = 2**62
 
 
 class Charge(NamedTuple):
@@ -297,7 +297,7 @@ class Charge(NamedTuple):
         return self.since_ms <= tick_ms < self.until_ms
 
 
-ALWAYS = (Charge(-_FOREVER_MS, _FOREVER_MS),)
+ALWAYS = (Charge(-FOREVER_MS, FOREVER_MS),)
 
 Charges = dict[tuple[int, str], tuple[Charge, ...]]
 """By partition and fingerprint."""
@@ -318,14 +318,14 @@ def charges_of(turns: Iterable[Turn], every_ms: Mapping[str, int]) -> Charges:
     in_order = sorted(turns, key=lambda turn: turn[:2])
     for partition, those in groupby(in_order, key=lambda turn: turn.partition):
         of_one = list(those)
-        starts = [-_FOREVER_MS, *(turn.tick_ms for turn in of_one[1:])]
+        starts = [-FOREVER_MS, *(turn.tick_ms for turn in of_one[1:])]
         ends = [
             following.tick_ms
             if every_ms[turn.mark] == every_ms[following.mark]
             else (following.before_ms or 0) + 1
             for turn, following in pairwise(of_one)
         ]
-        for turn, start, end in zip(of_one, starts, [*ends, _FOREVER_MS], strict=True):
+        for turn, start, end in zip(of_one, starts, [*ends, FOREVER_MS], strict=True):
             found.setdefault((partition, turn.mark), []).append(Charge(start, end))
     return {place: tuple(charges) for place, charges in found.items()}
 

@@ -9,11 +9,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, functions as f
 from pyspark.sql.window import Window
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.audit.declaration import Charge, Declaration, Turn
+from slidestat.spark.audit.declaration import FOREVER_MS, Charge, Declaration, Turn
 from slidestat.spark.audit.progress import Progress, per_partition
 from slidestat.spark.lake.lake import Dataset, Lake, declaration_mark, is_unreadable
 
-_FOREVER_MS = 2**62
 # Beyond all times and numbers of a sequence; Kafka's partitions are numbered in 32 bits.
 _LATEST_MS = 2**60
 _LARGEST_PARTITION = 2**31 - 1
@@ -190,7 +189,7 @@ def _is_possible() -> Column:
 
 def _is_settled(last: Progress) -> Column:
     """Return whether a row is of a tick up to which all was judged."""
-    until = per_partition(last.until, f.col("source_partition"), -_FOREVER_MS)
+    until = per_partition(last.until, f.col("source_partition"), -FOREVER_MS)
     return f.col("window_end_ms") <= until
 
 
@@ -200,7 +199,6 @@ def _is_settled(last: Progress) -> Column:
 # numbered, in place of partitions. Final answers are judged, those that wait for no party any more:
 # each provisional one is replaced by such a one.
 
-_NEVER_MS = -(2**62)
 _OTHER = -1
 _CLOCK = "tick_ms long, tick_seq long, source_offset long"
 
@@ -257,7 +255,7 @@ class AuditedAnswers(AuditedEmissions):
         )
         partition_of = {row.event_key: row.partition for row in found.collect()}
         return {
-            number: until.get(partition_of.get(stream, self._partition_of(stream)), _NEVER_MS)
+            number: until.get(partition_of.get(stream, self._partition_of(stream)), -FOREVER_MS)
             for number, stream in enumerate(self._streams)
         }
 
@@ -275,7 +273,7 @@ class AuditedAnswers(AuditedEmissions):
             .collect()
         )
         return [
-            Charge(_NEVER_MS if row.since_ms is None else row.since_ms + 1, row.until + 1)
+            Charge(-FOREVER_MS if row.since_ms is None else row.since_ms + 1, row.until + 1)
             for row in found
         ]
 

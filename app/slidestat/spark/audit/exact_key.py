@@ -28,21 +28,9 @@ KINDS = frozenset(
     {
         *("count", "rate", "sum", "net_sum", "landmark_count", "landmark_sum"),
         *("mean", "variance", "deviation", "rms", "minimum", "maximum"),
-        *("quantile", "rank_quantile"),
-        *(
-            "histogram",
-            "sum_histogram",
-            "mean_histogram",
-            "above",
-            "top",
-            "distinct",
-            "lean_distinct",
-            "norm",
-            "age_of_last",
-            "items",
-            "item_counts",
-            "sample",
-        ),
+        *("quantile", "rank_quantile", "distinct", "lean_distinct", "norm", "age_of_last"),
+        *("histogram", "sum_histogram", "mean_histogram", "above"),
+        *("top", "items", "item_counts", "sample"),
     }
 )
 _PRECISE = Context(prec=80)

@@ -351,17 +351,10 @@ class KeyJudge:
             if self.declaration.is_sequence:
                 figure = _with_length(told, told.window_events, None)
             statistic = self._statistics.get(figure.statistic)
-            window_ms, window_events = _lengths(self.declaration, statistic, figure, tick)
-            if (
-                statistic is None
-                or statistic.series is None
-                or figure.confidence < 1
-                or not self._has_events(tick, window_ms)
-            ):
+            if statistic is None or statistic.series is None or figure.confidence < 1:
                 continue
-            window = key.window(tick, window_ms, window_events, self.declaration.forget_ms)
-            window = key.since(figure.counted_from_ms, window)
-            if not is_known(key, statistic, figure, window, tick, tolerance):
+            window = self.window(key, statistic, figure, tick)
+            if window is not None and not is_known(key, statistic, figure, window, tick, tolerance):
                 return False
         return True
 
@@ -499,10 +492,9 @@ class KeyJudge:
         for number in range(len(derived.parts)):
             statistic, part = self._part(derived, number)
             end = tick - derived.parts[number].ago
-            window_ms, window_events = _lengths(self.declaration, statistic, part, end)
-            if figure.counted_from_ms is not None or not self._has_events(end, window_ms):
+            window = self.window(key, statistic, part, end)
+            if window is None or figure.counted_from_ms is not None:
                 return None
-            window = key.window(end, window_ms, window_events, self.declaration.forget_ms)
             if statistic.kind == "age_of_last":
                 found.append(key.age(statistic, window, tick, beyond=False))
             else:

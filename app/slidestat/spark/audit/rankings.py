@@ -635,26 +635,18 @@ def _claim_table(found: Sequence[tuple[str, int, Claim] | Finding]) -> pa.Table:
     """Return a table of `_CLAIMS`."""
     findings = finding_table([it for it in found if isinstance(it, Finding)])
     claims = [it for it in found if not isinstance(it, Finding)]
-    texts = pa.schema([("ranking", pa.string()), ("claim", pa.binary())])
-    schema = pa.schema([*findings.schema, *texts])
+    columns = [
+        ("window_end_ms", pa.int64()),
+        ("ranking", pa.string()),
+        ("claim", pa.binary()),
+    ]
     of_claims = {
         "window_end_ms": [tick for _, tick, _ in claims],
         "ranking": [name for name, _, _ in claims],
         "claim": [msgspec.msgpack.encode(claim) for _, _, claim in claims],
     }
-    tables = (findings, pa.table(of_claims))
-    return pa.concat_tables(
-        pa.table(
-            {
-                field.name: table.column(field.name)
-                if field.name in table.column_names
-                else pa.nulls(table.num_rows, field.type)
-                for field in schema
-            },
-            schema=schema,
-        )
-        for table in tables
-    )
+    tables = (findings, pa.table(of_claims, pa.schema(columns)))
+    return pa.concat_tables(tables, promote_options="default")  # With null for what one lacks.
 
 
 def _judge_of(declarations: Mapping[str, Declaration]) -> Callable[[pa.Table], pa.Table]:

@@ -106,11 +106,7 @@ def judge(
 ) -> Verdict:
     """Compare a figure with its window's events, up to `end_ms`, exactly, with no slack."""
     events = key.taken(statistic, window)
-    if statistic.kind == "age_of_last":
-        # One beyond the window may be given, too.
-        exact: Exact = key.age(statistic, window, end_ms, beyond=figure.estimate is not None)
-    else:
-        exact = key.exact(statistic, figure, window)
+    exact = _exact(key, statistic, figure, window, end_ms)
     unit, promised = _main_term(figure)
     if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:
         nothing = exact is None and (figure.estimate, figure.lower, figure.upper) == (None,) * 3
@@ -145,10 +141,7 @@ def is_known(
     """Return whether a figure that was written earlier holds of the window that ends at `end_ms`:
     its bounds, widened by the tolerance, have the exact figure, and it is null with it.
     """
-    if statistic.kind == "age_of_last":
-        exact: Exact = key.age(statistic, window, end_ms, beyond=figure.estimate is not None)
-    else:
-        exact = key.exact(statistic, figure, window)
+    exact = _exact(key, statistic, figure, window, end_ms)
     if exact is None or figure.estimate is None or figure.lower is None or figure.upper is None:
         return (exact is None) == (figure.estimate is None)
     right = ratio(exact)
@@ -157,6 +150,15 @@ def is_known(
     return is_at_most(minus(low, times(tolerance, absolute(low))), plus(right, slack)) and (
         is_at_most(right, plus(plus(high, times(tolerance, absolute(high))), slack))
     )
+
+
+def _exact(
+    key: ExactKey, statistic: DeclaredStatistic, figure: Figure, window: slice, end_ms: int
+) -> Exact:
+    if statistic.kind != "age_of_last":
+        return key.exact(statistic, figure, window)
+    # One beyond the window may be given, too.
+    return key.age(statistic, window, end_ms, beyond=figure.estimate is not None)
 
 
 def _off(

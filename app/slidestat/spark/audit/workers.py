@@ -12,7 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.schemas.emission import Figure
-from slidestat.spark.audit.declaration import ALWAYS, UNMARKED, Charge, ColumnName, Declaration
+from slidestat.spark.audit.declaration import (
+    ALWAYS,
+    FOREVER_MS,
+    UNMARKED,
+    Charge,
+    ColumnName,
+    Declaration,
+)
 from slidestat.spark.audit.events.runs import Run, unpack
 from slidestat.spark.audit.key import Emitted, Finding, KeyEvents, KeyJudge, RunningAudit
 from slidestat.spark.lake.wire_columns import arrow_schema, struct_type
@@ -70,7 +77,6 @@ def _part(events: Run, rows: slice) -> Run:
     return Run(events.times[rows], events.places[rows], [column[rows] for column in events.texts])
 
 
-_NEVER_MS = -(2**62)
 Auditor = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
 """A task of `mapInArrow`."""
 
@@ -112,7 +118,7 @@ class Bounds(NamedTuple):
 
 
 # A partition without a counted event has no watermark: nothing is due, all is audited.
-_UNBOUNDED = Bounds(_NEVER_MS, _NEVER_MS)
+_UNBOUNDED = Bounds(-FOREVER_MS, -FOREVER_MS)
 
 
 # What an audit reads of a key, in this order: runs of events by their first event, emissions at
