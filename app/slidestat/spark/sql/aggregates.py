@@ -212,9 +212,8 @@ def basic_count() -> FrameAggregate[Figure]:
                     "basic_count counts bits, and one is neither 0 nor 1.", "Use basic_sum."
                 )
             ones = rows[bits == 1]
-            batch = Batch([0, len(ones)], ones, None, [0, 1], [now], [n])
-            result = run_batch(parameters, [state], batch)
-            return result.states[0], _figure(result)
+            batch = _batch(ones, None, now, n)
+            return _with_figure(run_batch(parameters, [state], batch))
 
         return run
 
@@ -240,9 +239,8 @@ def basic_sum() -> FrameAggregate[Figure]:
             parameters = SumParameters(1 / k, SPAN, decimals)
             numbers = numbers_of("basic_sum", values)
             _require_summable(values, numbers, decimals)
-            batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
-            result = run_batch(parameters, [state], batch)
-            return result.states[0], _figure(result)
+            batch = _batch(rows, numbers, now, n)
+            return _with_figure(run_batch(parameters, [state], batch))
 
         return run
 
@@ -265,9 +263,8 @@ def basic_quantile() -> FrameAggregate[Figure]:
                     f"{name}: a value is 2^50 or more, which has no bin.",
                     "Use basic_rank_quantile, or divide: basic_quantile(v / 1000000, ...).",
                 )
-            batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
-            result = run_value_quantile_batch(parameters, [state], batch, [p])
-            return result.states[0], _figure(result)
+            batch = _batch(rows, numbers, now, n)
+            return _with_figure(run_value_quantile_batch(parameters, [state], batch, [p]))
 
         return run
 
@@ -285,9 +282,8 @@ def basic_rank_quantile() -> FrameAggregate[Figure]:
             state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, Figure]:
             numbers = _ranked(name, values)
-            batch = Batch([0, len(rows)], rows, numbers, [0, 1], [now], [n])
-            result = run_quantile_batch(parameters, [state], batch, [p])
-            return result.states[0], _figure(result)
+            batch = _batch(rows, numbers, now, n)
+            return _with_figure(run_quantile_batch(parameters, [state], batch, [p]))
 
         return run
 
@@ -305,9 +301,8 @@ def basic_distinct() -> FrameAggregate[Figure]:
             state: bytes | None, rows: Integers, values: Column, now: int, n: int
         ) -> tuple[bytes, Figure]:
             items = items_of(name, values)
-            batch = Batch([0, len(rows)], rows, items, [0, 1], [now], [n])
-            result = run_distinct_batch(parameters, [state], batch)
-            return result.states[0], _figure(result)
+            batch = _batch(rows, items, now, n)
+            return _with_figure(run_distinct_batch(parameters, [state], batch))
 
         return run
 
@@ -328,7 +323,7 @@ def basic_top() -> FrameAggregate[Listed]:
         ) -> tuple[bytes, Listed]:
             codes, distinct = pd.factorize(named("basic_top", values))
             texts = [item_text(item) for item in distinct]
-            batch = Batch([0, len(rows)], rows, codes, [0, 1], [now], [n])
+            batch = _batch(rows, codes, now, n)
             result = run_named_items_batch(parameters, [state], batch, texts, parameters.epsilon)
             found = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
             items = [
@@ -379,10 +374,17 @@ def _require_summable(values: Column, numbers: Floats, decimals: int) -> None:
     raise SlidestatError(f"basic_sum: {value} {error}.", advice)
 
 
-def _figure(result: Any) -> Figure:
-    """Return the only figure of a result; of quantiles, with bounds of values before rounding."""
+def _batch(rows: Integers, values: Column | None, now: int, n: int) -> Batch:
+    """Return the batch of one key with one window."""
+    return Batch([0, len(rows)], rows, values, [0, 1], [now], [n])
+
+
+def _with_figure(result: Any) -> tuple[bytes, Figure]:
+    """Return the only state and figure of a result; of quantiles, with bounds of values before
+    rounding.
+    """
     figures = np.stack((result.estimates, result.lowers, result.uppers)).reshape(3)
     if result.estimates.ndim == 3:
         figures = with_rounded(figures)
     estimate, lower, upper = (None if math.isnan(one) else one for one in figures.tolist())
-    return estimate, lower, upper
+    return result.states[0], (estimate, lower, upper)

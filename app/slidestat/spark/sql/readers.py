@@ -16,7 +16,7 @@ those of `synopses.merge`.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from slidestat.spark.sql.frame_values import (
     moments_of,
     names_of,
 )
-from slidestat.synopses.core.envelope import is_sealed
+from slidestat.synopses.core.envelope import is_sealed, kind_of
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded
 from slidestat.synopses.distinct.items import item_ids
@@ -45,8 +45,6 @@ from slidestat.synopses.merge.window_summary import (
 )
 
 RANK = (*FIGURE, "share", "share_lower", "share_upper")
-
-_KIND = 3  # the place of the kind in the bytes
 
 
 class Reader(RunsInWorker):
@@ -66,54 +64,35 @@ class Reader(RunsInWorker):
     ) -> pd.DataFrame:
         """Return estimate, lower and upper of each row; nulls where there is none."""
         rows = [
-            (None, None, None) if found is None else figure_of(found, _asked(answer, found))
-            for found in self._read(data, n, at)
+            found and figure_of(found, _asked(answer, found)) for found in self._read(data, n, at)
         ]
-        return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
+        return _table(rows, FIGURE)
 
     def quantiles(
         self, data: pd.Series, n: pd.Series, p: pd.Series, *at: pd.Series
     ) -> pd.DataFrame:
         """Return a quantile of each row."""
-        rows = [
-            (None, None, None)
-            if found is None or pd.isna(share)
-            else figure_of(found, _asked(_quantile(_number("p", share)), found))
-            for found, share in zip(self._read(data, n, at), p, strict=True)
-        ]
-        return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
+
+        def quantile(found: AnySummary, share: Any) -> tuple[float | None, ...]:
+            wanted = _number("p", share)
+            return figure_of(found, _asked(lambda one: one.quantile(wanted), found))
+
+        return _table(self._of_each(quantile, data, n, at, p), FIGURE)
 
     def ranks(self, data: pd.Series, n: pd.Series, v: pd.Series, *at: pd.Series) -> pd.DataFrame:
         """Return for each row how many events are at most as large as a value, with the share."""
-        rows = [
-            (None,) * len(RANK)
-            if found is None or pd.isna(value)
-            else _rank(found, _number("v", value))
-            for found, value in zip(self._read(data, n, at), v, strict=True)
-        ]
-        return pd.DataFrame(rows, columns=list(RANK), dtype=object)
+        return _table(self._of_each(_rank, data, n, at, v), RANK)
 
     def counts_of_item(
         self, data: pd.Series, n: pd.Series, item: pd.Series, *at: pd.Series
     ) -> pd.DataFrame:
         """Return how often an item came, in each row."""
-        rows = [
-            (None, None, None) if found is None or name is None else _count(found, name)
-            for found, name in zip(
-                self._read(data, n, at), names_of("window_item", item), strict=True
-            )
-        ]
-        return pd.DataFrame(rows, columns=list(FIGURE), dtype=object)
+        names = names_of("window_item", item)
+        return _table(self._of_each(_count, data, n, at, names), FIGURE)
 
     def items(self, data: pd.Series, n: pd.Series, share: pd.Series, *at: pd.Series) -> pd.Series:
         """Return the items of each row, most frequent first."""
-        return pd.Series(
-            [
-                None if found is None or pd.isna(least) else _items(found, _number("share", least))
-                for found, least in zip(self._read(data, n, at), share, strict=True)
-            ],
-            dtype=object,
-        )
+        return pd.Series(self._of_each(_items, data, n, at, share), dtype=object)
 
     def merge(self, data: pd.Series) -> bytes | None:
         """Return all summaries as one; None where there are none."""
@@ -121,19 +100,33 @@ class Reader(RunsInWorker):
         for one in data:
             if one is None:
                 continue
-            if is_sealed(one) and one[_KIND] == SUMMARY:
+            if not is_sealed(one):
+                self._foreign.met(one)
+            elif kind_of(one) == SUMMARY:
                 good.append(one)
-            elif is_sealed(one):
+            else:
                 raise SlidestatError(
                     "window_merge was given a synopsis that is not the summary of a window.",
                     "Take summaries first: window_merge(window_summary(bytes, n)).",
                 )
-            else:
-                self._foreign.met(one)
         try:
             return merge_summaries(good) if good else None
         except SynopsisError as error:
             raise SlidestatError(f"window_merge: {error}.", "Group by the statistic.") from error
+
+    def _of_each(
+        self,
+        answer: Callable[[AnySummary, Any], Any],
+        data: pd.Series,
+        n: pd.Series,
+        at: tuple[pd.Series, ...],
+        asked: Iterable[Any],
+    ) -> list[Any]:
+        """Return the answer of each row to what it is asked; None where one of the two is NULL."""
+        return [
+            None if found is None or pd.isna(one) else answer(found, one)
+            for found, one in zip(self._read(data, n, at), asked, strict=True)
+        ]
 
     def _read(
         self, data: pd.Series, n: pd.Series, at: tuple[pd.Series, ...]
@@ -150,7 +143,7 @@ class Reader(RunsInWorker):
 
     def _one(self, data: bytes, n: int | None, at: int | None) -> AnySummary | None:
         try:
-            if len(data) > _KIND and data[_KIND] == SUMMARY:
+            if kind_of(data) == SUMMARY:
                 return read_summary(data)
             if n is None and is_sealed(data):
                 raise SlidestatError(
@@ -171,8 +164,9 @@ def of_total(summary: AnySummary) -> Any:
     return summary.mean() if hasattr(summary, "mean") else summary.answer()  # type: ignore[union-attr]
 
 
-def _quantile(p: float) -> Callable[[Any], Any]:
-    return lambda summary: summary.quantile(p)
+def _table(rows: Iterable[tuple[Any, ...] | None], names: Sequence[str]) -> pd.DataFrame:
+    nothing = (None,) * len(names)
+    return pd.DataFrame([row or nothing for row in rows], columns=list(names), dtype=object)
 
 
 def _asked(answer: Callable[[Any], Any], summary: AnySummary) -> Any:
@@ -197,8 +191,9 @@ def _number(name: str, value: Any) -> float:
         ) from error
 
 
-def _rank(summary: AnySummary, value: float) -> tuple[float | None, ...]:
-    rank = _asked(lambda one: one.rank(value), summary)
+def _rank(summary: AnySummary, value: Any) -> tuple[float | None, ...]:
+    number = _number("v", value)
+    rank = _asked(lambda one: one.rank(number), summary)
     return *_numbers(rank.at_most), *_numbers(rank.share_at_most)
 
 
@@ -235,13 +230,9 @@ def _numbers(answer: Any) -> tuple[float | None, ...]:
     return tuple(None if math.isnan(number) else number for number in numbers)
 
 
-def _items(summary: AnySummary, share: float) -> list[dict[str, Any]]:
+def _items(summary: AnySummary, share: Any) -> list[dict[str, Any]]:
+    least = _number("share", share)
     return [
-        {
-            "item": item.name,
-            "estimate": item.estimate,
-            "lower": item.lower,
-            "upper": item.upper,
-        }
-        for item in _asked(lambda one: one.items(share), summary)
+        {"item": item.name, **{name: getattr(item, name) for name in FIGURE}}
+        for item in _asked(lambda one: one.items(least), summary)
     ]
