@@ -28,9 +28,6 @@ from slidestat.spark.lake.files import LakeFiles
 from slidestat.spark.lake.lake import Lake
 
 # The file with the job that has a lake, or that asks for it, and whether that job lives.
-#
-# An owner writes its file again now and then, so a file whose owner was killed is recognised as it
-# no longer changes. The clocks of two machines are never compared.
 
 SETTLED_S = 0.3
 """Of two that made a file at once, on a file system where both can, one stays."""

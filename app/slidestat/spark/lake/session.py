@@ -3,24 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from slidestat.declare.declared import Declared
 from slidestat.options import Tables
 from slidestat.spark import session
 from slidestat.spark.delta import has_delta
-from slidestat.spark.lake.lake import Dataset
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from slidestat.spark.lake.lake import Lake
+from slidestat.spark.lake.lake import Dataset, Lake
 
 
 @contextmanager
 def session_of_lake(
     job: str, root: str, topology: str, master: str | None = None, tables: Tables | None = None
-) -> Iterator[tuple["SparkSession", "Lake"]]:
+) -> Iterator[tuple[SparkSession, Lake]]:
     """Yield a session for `job`, and the part of a topology in the lake at `root`; see
     `spark_session`.
 
@@ -30,8 +26,6 @@ def session_of_lake(
     """
     delta = tables is Tables.DELTA or any(Path(root, topology).glob("*/_delta_log"))
     with session.spark_session(job, master, delta=delta) as spark:
-        from slidestat.spark.lake.lake import Lake  # It needs PySpark.
-
         lake = Lake(root, topology)
         if has_delta(spark) or lake.tables(spark) is not Tables.DELTA:
             yield spark, lake
