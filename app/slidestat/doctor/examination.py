@@ -42,6 +42,7 @@ from slidestat.options import (
     VIEW_TOKEN_FILE_VARIABLE,
     VIEW_TOKEN_VARIABLE,
 )
+from slidestat.spark.spark_java import find_spark_java
 from slidestat.text import counted, human_duration
 from slidestat.user_files import CACHE_VARIABLE, cache_folder
 
@@ -80,20 +81,13 @@ def codecs() -> Finding:
 
 def java() -> Iterator[Finding]:
     """Yield the findings about a Java for the local broker, and one for the Spark jobs."""
-    try:
-        found = find_java()
-        text = f"Java {found.version} from {found.source}"
-        yield Finding("java for the local broker", Verdict.GOOD, text)
-    except SlidestatError as error:
-        yield Finding("java for the local broker", Verdict.MISSING, error.message, error.advice)
-    from slidestat.spark.spark_java import find_spark_java
-
-    try:
-        spark = find_spark_java()
-        text = f"Java {spark.version} from {spark.source}"
-        yield Finding("java for the Spark jobs", Verdict.GOOD, text)
-    except SlidestatError as error:
-        yield Finding("java for the Spark jobs", Verdict.MISSING, error.message, error.advice)
+    for use, find in (("the local broker", find_java), ("the Spark jobs", find_spark_java)):
+        try:
+            found = find()
+            text = f"Java {found.version} from {found.source}"
+            yield Finding(f"java for {use}", Verdict.GOOD, text)
+        except SlidestatError as error:
+            yield Finding(f"java for {use}", Verdict.MISSING, error.message, error.advice)
 
 
 def kernels() -> Finding:

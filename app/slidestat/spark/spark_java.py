@@ -23,16 +23,12 @@ def find_spark_java() -> Java:
 
     Raises SlidestatError, which lists what was tried, when there is none.
     """
-    found = first_java(_installed(), _error, _MODULES)
-    if isinstance(found, Java):
-        return found
-    raise SlidestatError(
-        "Spark needs Java 17 or 21; tried "
-        + ("; ".join(found) if found else "JAVA_HOME, PATH and the usual folders, all without one")
-        + ".",
+    missing = SlidestatError(
+        "Spark needs Java 17 or 21",
         "Install a Java 17 or 21 (on Debian: apt install openjdk-17-jre-headless) and set "
         "JAVA_HOME to it.",
     )
+    return first_java(_installed(), "the usual folders", _error, missing, _MODULES)
 
 
 def _installed() -> Iterator[tuple[str, Path]]:
