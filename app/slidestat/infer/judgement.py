@@ -38,7 +38,7 @@ from slidestat.engine.decoding.times import event_times
 from slidestat.errors import SlidestatError, near_name
 from slidestat.infer.proposed_fields import bytes_warning
 from slidestat.infer.sampling import SampledRecord, json_object
-from slidestat.infer.survey import number_key, time_format
+from slidestat.infer.survey import number_key, time_format, value_at
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import is_in_seconds
 from slidestat.text import advice_on, plain_detail, reasons_text
@@ -399,7 +399,7 @@ def _meant(topology: Topology, events: Sequence[SampledEvent], stamps: Sequence[
     path = topology.time_path
     if path is None or topology.is_sequence:
         return ""
-    values = [_value(event.fields, path) for event in events]
+    values = [value_at(event.fields, path) for event in events]
     formats = Counter(time_format(value) for value in values)
     if not formats or topology.time_format in formats:
         return ""
@@ -414,10 +414,3 @@ def _meant(topology: Topology, events: Sequence[SampledEvent], stamps: Sequence[
         f"{field_text(path)} seems to have {TIME_FORMATS[likeliest].text}: write"
         f' time_format = "{likeliest}". '
     )
-
-
-def _value(fields: Mapping[str, object], path: FieldPath) -> object:
-    value: object = fields
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value

@@ -22,9 +22,7 @@ from slidestat.declare.times.lengths import duration_ms
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.declare.topology import Topology
 from slidestat.engine.clock import RECORDS
-from slidestat.engine.decoding.formats.source_schemas import (
-    other_framing,
-)
+from slidestat.engine.decoding.formats.source_schemas import other_framing
 from slidestat.engine.decoding.times import NOT_A_TIME, event_times
 from slidestat.errors import SlidestatError
 from slidestat.infer.proposed_fields import (
@@ -49,7 +47,7 @@ from slidestat.infer.proposed_fields import (
     written,
 )
 from slidestat.infer.sampling import Sample, SampledRecord
-from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text
+from slidestat.infer.survey import FieldSurvey, Survey, as_object, key_text, value_at
 from slidestat.options import QUANTILES
 from slidestat.produce.cells import NOT_JSON
 from slidestat.synopses.core.arrays import Bools, Integers
@@ -130,11 +128,8 @@ def _times(
     kind = TIME_FORMATS[time_format]
     good, stamped = [], []
     for record in records:
-        inner: object = as_object(record)
-        for name in path:
-            inner = inner.get(name) if isinstance(inner, dict) else None
         try:
-            good.append(msgspec.convert(inner, kind.type | str))
+            good.append(msgspec.convert(value_at(as_object(record), path), kind.type | str))
         except msgspec.ValidationError:
             continue
         stamped.append(record.timestamp_ms)
@@ -274,9 +269,7 @@ def spread_lateness(lateness: Guess) -> Guess:
 def _key(record: SampledRecord, path: FieldPath | None) -> str | None:
     if path is None:
         return key_text(record)
-    value: object = as_object(record)
-    for name in path:
-        value = value.get(name) if isinstance(value, dict) else None
+    value = value_at(as_object(record), path)
     is_key = isinstance(value, str | int) and not isinstance(value, bool)
     return str(value) if is_key else None
 

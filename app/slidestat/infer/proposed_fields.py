@@ -331,13 +331,17 @@ def is_number_text(seen: FieldSurvey) -> bool:
     return is_text and (seen.decimals > 0 or is_named)
 
 
+def _is_identifier(seen: FieldSurvey, found: Survey) -> bool:
+    return len(seen.values) == found.objects and seen.integers == seen.present
+
+
 def propose_value(numbers: Sequence[FieldSurvey], found: Survey, doubts: Doubts) -> Guess | None:
     """Return the number that is most likely a measurement, not an identifier."""
 
     def unlike(seen: FieldSurvey) -> tuple[bool, bool, bool, bool, bool]:
         name = seen.path[-1]
         named = bool(_VALUE_NAMES.fullmatch(name))
-        is_identifier = len(seen.values) == found.objects and seen.integers == seen.present
+        is_identifier = _is_identifier(seen, found)
         is_flag = seen.values.keys() <= _FLAGS
         is_text = is_number_text(seen)
         return name != "value", is_flag, not named, is_identifier, is_text
@@ -439,9 +443,8 @@ def propose_ranges(
         return None
     for seen in sorted(numbers, key=lambda it: (len(it.path), it.path)):
         is_code = is_number_text(seen) or _STATUS_NAME.fullmatch(seen.path[-1])
-        is_identifier = len(seen.values) == found.objects and seen.integers == seen.present
         is_other = written(seen.path) != value.value and seen.negatives == 0
-        if is_other and not is_code and not is_identifier and len(seen.values) > _FEW:
+        if is_other and not is_code and not _is_identifier(seen, found) and len(seen.values) > _FEW:
             edges = sorted({_limit(seen, share) for share in (50, 90, 99)})
             return Ranges(Guess(written(seen.path), "the value's sums in its ranges"), edges)
     return None

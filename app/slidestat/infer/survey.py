@@ -117,6 +117,13 @@ def number_key(record: SampledRecord) -> int | None:
     return int.from_bytes(key, "big", signed=True)
 
 
+def value_at(fields: object, path: FieldPath) -> object:
+    """Return what an event has at a path; None for null and for nothing."""
+    for name in path:
+        fields = fields.get(name) if isinstance(fields, dict) else None
+    return fields
+
+
 def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
     """Yield (path, value) of all values that a topology can name, and that are neither objects nor
     lists.
