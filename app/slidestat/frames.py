@@ -35,7 +35,7 @@ from slidestat.errors import SlidestatError, shown
 from slidestat.options import KEY_FIELD, TIME_FIELD, TIME_UNIT, VALUE_FIELD, TimeUnit
 from slidestat.produce.cells import Cells, TypedCells
 from slidestat.produce.file_records import RECORDS, FileRecords
-from slidestat.produce.readers import Rows, no_columns, rows_of_table
+from slidestat.produce.readers import Rows, is_read_of, no_columns, rows_of_table
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.testing.records import MemoryStore
@@ -379,10 +379,7 @@ def _of_pandas(frame: Any, names: Sequence[str]) -> pa.Table:
     if {*frame.index.names}.intersection(names).difference(frame.columns):
         frame = frame.reset_index()
     present = frame.columns.tolist()
-    of_names = {
-        name: {column for column in present if name == column or name.startswith(f"{column}.")}
-        for name in names
-    }
+    of_names = {name: {column for column in present if is_read_of(column, name)} for name in names}
     missing = [name for name, columns in of_names.items() if not columns]
     if missing:
         raise no_columns(missing, list(map(str, present)), "; an index has to have a name")
@@ -413,7 +410,7 @@ def _of_polars(frame: Any, names: Sequence[str]) -> Any:
     """
     is_lazy = "DataFrame" not in {kind.__name__ for kind in type(frame).__mro__}
     schema = {} if is_lazy else getattr(frame, "schema", {})
-    needed = {it: [n for n in names if n == it or n.startswith(f"{it}.")] for it in schema}
+    needed = {it: [name for name in names if is_read_of(it, name)] for it in schema}
     for name, kind in schema.items():
         if needed[name] and str(kind) == "Object":
             raise TypeError(f"{name!r} has Python objects")
@@ -428,7 +425,7 @@ def _require_whole(relation: Any, names: Sequence[str]) -> None:
     """
     for column, kind in zip(relation.columns, map(str, relation.types), strict=True):
         lost = next(filter(None, _NOT_WHOLE.findall(kind)), None)
-        if lost and any(name == column or name.startswith(f"{column}.") for name in names):
+        if lost and any(is_read_of(column, name) for name in names):
             raise TypeError(f"{column!r} has the type {lost}, which DuckDB gives out as another")
 
 

@@ -188,7 +188,23 @@ _OF_PYTHON: dict[str, type[lzma.LZMADecompressor | bz2.BZ2Decompressor]] = {
 }
 
 
-class _Decompressed(io.RawIOBase):
+class ByteSource(io.RawIOBase):
+    """A stream of bytes that are made when they are read, by `next_bytes`."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
+        data = self.next_bytes(len(into))
+        into[: len(data)] = data
+        return len(data)
+
+    def next_bytes(self, size: int) -> bytes:
+        """Return the next bytes, `size` at most, none at the end."""
+        raise NotImplementedError
+
+
+class _Decompressed(ByteSource):
     """The content of compressed streams, one after another. What is no stream behind one is damage:
     Python's own readers end there, without a word.
     """
@@ -198,10 +214,7 @@ class _Decompressed(io.RawIOBase):
         self._make = _OF_PYTHON[compression]
         self._stream = self._make()
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
+    def next_bytes(self, size: int) -> bytes:
         data = b""
         while not data:
             block = b""
@@ -210,19 +223,18 @@ class _Decompressed(io.RawIOBase):
                 while not block:
                     block = self._raw.read(_COMPRESSED_BYTES)
                     if not block:
-                        return 0
+                        return b""
                     block = block.lstrip(b"\0")
                 self._stream = self._make()
             elif self._stream.needs_input:
                 block = self._raw.read(_COMPRESSED_BYTES)
                 if not block:
                     raise EOFError("it ends within a compressed stream")
-            data = self._stream.decompress(block, len(into))
-        into[: len(data)] = data
-        return len(data)
+            data = self._stream.decompress(block, size)
+        return data
 
 
-class _Lines(io.RawIOBase):
+class _Lines(ByteSource):
     """The whole lines that begin in a part of a file. If the file is `headed`, its first line that
     is not blank comes before them.
     """
@@ -239,16 +251,12 @@ class _Lines(io.RawIOBase):
                 first = end
         raw.seek(first)
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
-        data, self._head = self._head[: len(into)], self._head[len(into) :]
+    def next_bytes(self, size: int) -> bytes:
+        data, self._head = self._head[:size], self._head[size:]
         if not data:
-            data = self._raw.read(min(len(into), self._left))
+            data = self._raw.read(min(size, self._left))
             self._left -= len(data)
-        into[: len(data)] = data
-        return len(data)
+        return data
 
 
 def _line_start(raw: IO[bytes], place: int) -> int:

@@ -6,7 +6,6 @@ with too many cells it reads the text as UTF-8, and refuses the whole file if th
 """
 
 import codecs
-import io
 import re
 from itertools import pairwise
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slidestat.errors import SlidestatError
-from slidestat.produce.files import ByteStream
+from slidestat.produce.files import ByteSource, ByteStream
 from slidestat.synopses.core.arrays import Bytes, Integers
 
 _BLOCK_BYTES = 1 << 20
@@ -36,7 +35,7 @@ _ESCAPED = re.compile(b"%b([\xc2-\xf4][\x80-\xbf]{1,3})" % _ESCAPE.encode())
 _TO_ESCAPE = re.compile(f"[\udc80-\udcff{_ESCAPE}]")
 
 
-class Utf8Stream(io.RawIOBase):
+class Utf8Stream(ByteSource):
     """A stream of text in which bytes that are not UTF-8 are escaped; `escaped` once there was one.
 
     No escape has an ASCII byte, so rows and cells are the same. `restored` undoes the escapes. A
@@ -50,16 +49,11 @@ class Utf8Stream(io.RawIOBase):
         self._begins_line = True
         self.escaped = False
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
+    def next_bytes(self, size: int) -> bytes:
         while not (self._ready or self._is_over):
-            self._ready = self._next(len(into))
-        size = min(len(into), len(self._ready))
-        into[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
+            self._ready = self._next(size)
+        data, self._ready = self._ready[:size], self._ready[size:]
+        return data
 
     def _next(self, size: int) -> bytes:
         more = self._stream.read(size)
@@ -110,7 +104,7 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
     return found[1] if text == _ESCAPE else bytes([ord(text)])
 
 
-class CheckedQuotes(io.RawIOBase):
+class CheckedQuotes(ByteSource):
     """A stream of CSV in which each quote is closed, and nothing follows it in its cell.
 
     A row with text behind a closing quote gets `mark`, which makes it a row with too many columns:
@@ -133,17 +127,12 @@ class CheckedQuotes(io.RawIOBase):
         # The line of the quote that is open.
         self._opened: int | None = None
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
-        self._ready = self._ready or self._next(len(into))
-        size = min(len(into), len(self._ready))
+    def next_bytes(self, size: int) -> bytes:
+        self._ready = self._ready or self._next(size)
         if 1 < size < len(self._ready) and self._ready[size - 1] == ord("\r"):
             size -= 1
-        into[:size] = self._ready[:size]
-        self._ready = self._ready[size:]
-        return size
+        data, self._ready = self._ready[:size], self._ready[size:]
+        return data
 
     def require_closed(self) -> None:
         """Raise SlidestatError if a quote is open that is never closed."""

@@ -37,6 +37,7 @@ from slidestat.produce.files import (
     DECOMPRESSORS,
     STANDARD_INPUT,
     WHOLE,
+    ByteSource,
     ByteStream,
     EventFile,
     Format,
@@ -419,14 +420,11 @@ class _JsonFields:
         return [name for name in names if not b"".join(self.written(name, rows))]
 
 
-class LentStream(io.RawIOBase):
+class LentStream(ByteSource):
     """A stream that only Arrow has: it is gone once no thread of Arrow's reads from it."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
         stream = self._stream
@@ -565,6 +563,11 @@ def _names_in(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
         yield above + one.name
         if pa.types.is_struct(one.type):
             yield from _names_in(one.type, f"{above}{one.name}.")
+
+
+def is_read_of(column: str, name: str) -> bool:
+    """Return whether a name may be that of a column, or of a field in its objects."""
+    return name == column or name.startswith(f"{column}.")
 
 
 def _path_to(fields: Iterable[pa.Field], name: str) -> tuple[str, ...] | None:
