@@ -79,19 +79,20 @@ def in_pieces(
     """
     for place, parts in groupby(batches, key=itemgetter(0)):
         pieces = 0
-        for rows in _gathered(batch for _, batch in parts):
+        for rows in gathered((batch for _, batch in parts), _GATHERED_ROWS):
             found = _pieces_of(rows.cast(schema), partitions, place, pieces)
             pieces += len(found)
             yield found
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gathered(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """Yield small batches joined into large ones, of about so many rows, or of 32 MB."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         held.append(batch)
         rows, size = rows + len(batch), size + batch.nbytes
-        if rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES:
+        if rows >= most or size >= _GATHERED_BYTES:
             yield pa.concat_batches(held)
             held, rows, size = [], 0, 0
     if rows:

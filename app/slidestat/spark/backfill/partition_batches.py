@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from slidestat.engine.records import RecordBatch
-from slidestat.produce.ordered_pieces import BATCH_RECORDS, equal_runs
+from slidestat.produce.ordered_pieces import BATCH_RECORDS, equal_runs, gathered
 
 Place = tuple[int, ...]
 Part = TypeVar("Part", contravariant=True)
@@ -48,24 +48,8 @@ def by_place(
     batches: Iterable[pa.RecordBatch], by: Sequence[str]
 ) -> Iterator[tuple[Place, pa.RecordBatch]]:
     """Yield parts of about `BATCH_RECORDS` rows, each of one place: whole numbers `by`."""
-    for joined in _joined(batches):
+    for joined in gathered(batches, BATCH_RECORDS):
         numbers = [joined[name].to_numpy() for name in by]
         for start, end in equal_runs(*numbers):
             place = tuple(int(column[start]) for column in numbers)
             yield place, joined.slice(start, end - start)
-
-
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield small batches joined into large ones."""
-    held: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        if not len(batch):
-            continue
-        held.append(batch)
-        rows += len(batch)
-        if rows >= BATCH_RECORDS:
-            yield pa.concat_batches(held)
-            held, rows = [], 0
-    if held:
-        yield pa.concat_batches(held)
