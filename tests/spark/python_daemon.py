@@ -14,7 +14,7 @@ _IMPORTED = (
     "slidestat.spark.audit.workers",
     "slidestat.spark.backfill.by_key",
     "slidestat.spark.backfill.engine_outputs",
-    "slidestat.spark.backfill.partition_history",
+    "slidestat.spark.backfill.history",
     "slidestat.spark.sql.aggregates",
     "slidestat.spark.streaming.blocks",
     "slidestat.spark.streaming.processor",

@@ -19,8 +19,8 @@ from slidestat.declare.statistics import (
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.binary_column import BinaryColumn
 from slidestat.engine.records import RecordBatch
+from slidestat.spark.backfill.history import History
 from slidestat.spark.backfill.partition_batches import by_place
-from slidestat.spark.backfill.partition_history import History
 from slidestat.testing.records import SourceRecord
 
 NOON = 1_764_072_000_000

@@ -20,8 +20,7 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.errors import SlidestatError
 from slidestat.spark.backfill.backfill import by_partition, fill_lake
 from slidestat.spark.backfill.by_key import spread_by_key, spreads_keys
-from slidestat.spark.backfill.history import Files, read_files
-from slidestat.spark.backfill.partition_history import History
+from slidestat.spark.backfill.history import Files, History, read_files
 from slidestat.spark.backfill.stretches import spread
 from slidestat.spark.lake.lake import Lake
 from tests.spark.requests_history import NOON, TOPOLOGY, Record, history_of, requests, send_all

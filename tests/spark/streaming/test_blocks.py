@@ -19,9 +19,9 @@ from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.errors import SlidestatError
 from slidestat.schemas.sequence import decode_alert_change
 from slidestat.spark.streaming.blocks import (
-    EffectsWriter,
     RowReader,
     Source,
+    blocks_of_effects,
     in_order,
     rows_of_blocks,
 )
@@ -83,7 +83,7 @@ def test_rows_are_counted_as_a_worker_counts_events_in_order_of_time(source: Sou
             place = ShardPlace(number, PARTITIONS)
             shard = Shard(TOPOLOGY, place, tables[number], decoder, JsonCodec())
             records = in_order(TOPOLOGY, number, of_shard, shard.next_offset)
-            found = EffectsWriter(TOPOLOGY).blocks(shard.process(records), number)
+            found = blocks_of_effects(shard.process(records), TOPOLOGY, number)
             rows = rows_of_blocks(pa.record_batch([[it]], ["block"]) for it in found)
             written += [row for batch in rows for row in batch.to_pylist()]
     values = defaultdict(list)

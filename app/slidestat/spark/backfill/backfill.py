@@ -9,7 +9,7 @@ cores than partitions, one task takes a share of the keys of all partitions (`by
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -38,8 +38,8 @@ from slidestat.schemas.synopsis import ClockKey
 from slidestat.spark.backfill.by_key import Spread, spread_by_key, spreads_keys
 from slidestat.spark.backfill.emissions import EmissionFolder, emission_folder
 from slidestat.spark.backfill.engine_outputs import KEYS, READ, EngineOutputs, read_row
+from slidestat.spark.backfill.history import History
 from slidestat.spark.backfill.partition_batches import by_number, by_place, one_after_another
-from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA, arrow_rows, emitted
 from slidestat.spark.backfill.stretches import require_stretches
 from slidestat.spark.errors import in_words
@@ -149,7 +149,6 @@ class _Partition:
         self._outputs = EngineOutputs(topology, number, published, self._engine, folder)
 
     def take(self, part: RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take a batch in."""
         self._read += len(part)
         steps = self._processor.steps(part, more_follows=True)
         yield from self._outputs.write(steps, len(part))
@@ -196,7 +195,6 @@ def of_history(declared: Declared) -> Topology:
     )
 
 
-@contextmanager
 def _with_keys(
     topology: Topology,
     history: History,
@@ -204,24 +202,17 @@ def _with_keys(
     folder: EmissionFolder | None,
     *,
     split_hot_keys: bool,
-) -> Iterator[Spread]:
+) -> AbstractContextManager[Spread]:
     """Compute what the topology writes and, as of a topic `KEYS`, the keys of each partition: in as
     many tasks as there are cores, where partitions are fewer or hot keys are to be split. With a
     `folder` emissions go to files there instead.
     """
     cores = history.rows.sparkSession.sparkContext.defaultParallelism
     if not (split_hot_keys or spreads_keys(topology, cores, partitions)):
-        yield Spread(by_partition(topology, history, partitions, folder))
-        return
-    with spread_by_key(
-        topology,
-        history,
-        cores,
-        partitions,
-        split_hot_keys=split_hot_keys,
-        folder=folder,
-    ) as spread:
-        yield spread
+        return nullcontext(Spread(by_partition(topology, history, partitions, folder)))
+    return spread_by_key(
+        topology, history, cores, partitions, split_hot_keys=split_hot_keys, folder=folder
+    )
 
 
 # What a referee of the partitions answers.
@@ -270,7 +261,6 @@ class _Answers:
         self._processor = RefereeProcessor(referee, referee.source, number, NoStates())
 
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take records in."""
         first = self._processor.next_offset
         stamps = part["timestamp"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()
         effects = self._processor.process(
@@ -291,7 +281,6 @@ class _Answers:
             yield emitted(self._topic, self._number, self._declared_by, effects.emissions)
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """Yield nothing more."""
         return iter(())
 
 

@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -31,8 +33,8 @@ from slidestat.engine.records import RecordBatch
 from slidestat.engine.shares import Judge, Judged, KeyShare, SharedRecords
 from slidestat.spark.backfill.emissions import EmissionFolder
 from slidestat.spark.backfill.engine_outputs import EngineOutputs, read_row
+from slidestat.spark.backfill.history import History
 from slidestat.spark.backfill.partition_batches import by_number, by_place, one_after_another
-from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.record_rows import (
     RECORD_ARROW,
     RECORD_SCHEMA,
@@ -41,6 +43,7 @@ from slidestat.spark.backfill.record_rows import (
     letter_rows,
 )
 from slidestat.spark.backfill.stretches import FIRST, LAST, Stretch, spread, task_slots
+from slidestat.spark.lake.wire_columns import batch_of
 
 # Judged records as rows that Spark can hand out by key: events that count, ticks, letters.
 
@@ -78,17 +81,9 @@ class JudgedRows:
         )
 
     @property
-    def ddl(self) -> str:
+    def columns(self) -> StructType:
         """Return the columns for Spark."""
-        kinds = ["partition int", "offset bigint", "clock bigint", "key string", "time bigint"]
-        kinds += [f"{name} double" for name in self._numbers]
-        kinds += [f"{name} string" for name in self._items]
-        kinds += [f"{name} boolean" for name in self._conditions]
-        headers = "array<struct<key: string, value: binary>>"
-        letter = (
-            f"topic: string, timestamp: timestamp, key: binary, value: binary, headers: {headers}"
-        )
-        return ", ".join([*kinds, f"letter struct<{letter}>"])
+        return from_arrow_schema(self._schema)
 
     def of(self, judged: Judged, partition: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of events and ticks."""
@@ -129,16 +124,8 @@ class JudgedRows:
 
     def _batch(self, partition: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
         count = len(next(iter(columns.values())))
-        columns = {"partition": pa.repeat(pa.scalar(partition, pa.int32()), count), **columns}
-        return pa.record_batch(
-            [
-                pa.array(columns[field.name], field.type)
-                if field.name in columns
-                else pa.nulls(count, field.type)
-                for field in self._schema
-            ],
-            schema=self._schema,
-        )
+        own = pa.repeat(pa.scalar(partition, pa.int32()), count)
+        return batch_of({"partition": own, **columns}, self._schema)
 
 
 def _text(column: pa.Array) -> pa.Array:
@@ -290,7 +277,7 @@ def _judged(topology: Topology, history: History, rows: JudgedRows) -> DataFrame
         with calm_garbage_collector():
             yield from one_after_another(by_number(read(given)), begin)
 
-    return history.rows.mapInArrow(run, rows.ddl)
+    return history.rows.mapInArrow(run, rows.columns)
 
 
 def _handed_out(judged: DataFrame, tasks: int, stretches: Sequence[Stretch]) -> DataFrame:
@@ -377,7 +364,6 @@ class _JudgedPartition:
         self._judge = Judge(topology, decoder)
 
     def take(self, part: RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Judge a batch."""
         self._read += len(part)
         yield from self._written(self._judge.take(part))
 
@@ -414,12 +400,10 @@ class _Share:
         self._outputs = EngineOutputs(topology, number, published, self._engine, folder)
 
     def take(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Take a batch in."""
         records = self._rows.shared(part)
         yield from self._told(self._outputs.write(self._share.steps(records), len(records.rows)))
 
     def close(self) -> Iterator[pa.RecordBatch]:
-        """Yield the synopses in the end."""
         return self._told(self._outputs.close())
 
     def _told(self, found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

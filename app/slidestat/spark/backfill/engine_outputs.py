@@ -1,6 +1,7 @@
 """The outputs of an engine for a partition of history, as rows."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -9,7 +10,7 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.clock import closing_tick
 from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.emission_codec import JsonCodec, JsonWithNumbers
-from slidestat.engine.emissions.output_records import OutputRecords
+from slidestat.engine.emissions.output_records import NO_RECORDS, OutputRecords
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.engine.publishing import (
@@ -22,13 +23,7 @@ from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name
 from slidestat.spark.backfill.emissions import EmissionFolder
-from slidestat.spark.backfill.record_rows import (
-    Out,
-    arrow_rows,
-    changed_alerts,
-    emitted,
-    letter_rows,
-)
+from slidestat.spark.backfill.record_rows import Out, arrow_rows, rows_of_effects
 
 KEYS = "_keys"
 """Not a real topic: the keys that each partition has counted, to be compared."""
@@ -76,17 +71,11 @@ class EngineOutputs:
             yield from self._flush()
 
     def _rows(self, steps: Iterable[Effects]) -> Iterator[pa.RecordBatch]:
-        topology = self._topology
         for effects in steps:
             if effects.emissions and self._files is not None:
                 self._files.write(OutputRecords.of(effects.emissions))
-            elif effects.emissions:
-                yield emitted(
-                    topology.output_topic, self._number, self._declared_by, effects.emissions
-                )
-            yield from changed_alerts(topology, self._number, self._declared_by, effects.alerts)
-            letters = letter_rows(effects.dead_letters, effects.late, topology, self._number)
-            yield from arrow_rows(letters)
+                effects = replace(effects, emissions=NO_RECORDS)
+            yield from rows_of_effects(effects, self._topology, self._number, self._declared_by)
             yield from self._publish(effects.published)
 
     def close(self) -> Iterator[pa.RecordBatch]:

@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from slidestat.errors import SlidestatError
 from slidestat.produce.file_records import RECORDS, FileRecords, Part
@@ -48,7 +49,7 @@ _RANK_BITS = 42
 _TSV = ".tsv"
 
 _LISTED = pa.schema([("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
-LISTED_DDL = "timestamp bigint, key binary, value binary"
+LISTED_COLUMNS = from_arrow_schema(_LISTED)
 """The records of files that Spark lists, as columns of Spark."""
 
 # What a file that is still being copied is called.

@@ -1,16 +1,17 @@
 """History as the records of a topic: Parquet, CSV or JSON, or the topic itself.
 
 Whatever the form of history, the result is what a worker would have read, each partition's records
-in one task, in order.
+in one task, in order. They come by columns, for a row of Spark's costs as much as all that is
+computed of it.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from slidestat.declare.topology import Topology, require_times
 from slidestat.engine.decoding.binary_column import BinaryColumn
@@ -23,11 +24,29 @@ from slidestat.options import HISTORY_FORMAT, TIME_UNIT, TimeUnit
 from slidestat.produce.file_records import RECORDS, FileRecords
 from slidestat.produce.ordered_pieces import BATCH_RECORDS, PIECE_ORDER, in_order
 from slidestat.spark.backfill.file_tasks import FORMATS, file_urls, files_here, is_here, pieces
-from slidestat.spark.backfill.partition_history import History
 from slidestat.spark.backfill.stretches import placed_by_partition
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import topic_state
 from slidestat.spark.session import require_jvm
+
+ReadHistory = Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[int, RecordBatch]]]
+"""Reads the rows that a task is given: batches of records in order, each under the number of its
+partition, those of one partition after another.
+"""
+
+
+@dataclass(frozen=True)
+class History:
+    """The rows from which tasks read records; one task has the rows of a partition.
+
+    `verify`, called when all was read, raises SlidestatError if the source has changed since the
+    beginning.
+    """
+
+    rows: DataFrame
+    read: ReadHistory
+    verify: Callable[[], None] = lambda: None
+
 
 # Files' rows in their tasks: in order of time, with the offsets that they would have had.
 

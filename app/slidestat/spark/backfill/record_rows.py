@@ -5,8 +5,10 @@ from itertools import islice
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from slidestat.declare.topology import Topology
+from slidestat.engine.effects import Effects
 from slidestat.engine.emissions.output_records import AlertRecord, OutputRecord, OutputRecords
 from slidestat.engine.intake.letters import Letter
 from slidestat.faust.alert_headers import headers_of_alert
@@ -15,13 +17,6 @@ from slidestat.kafka.letter_record import letter_record
 _ROWS_OUT = 10_000
 # A bad record may have any timestamp, and a column of dates ends with the year 9999.
 _LAST_DAY_MS = 253_402_214_400_000
-
-RECORD_SCHEMA = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary,"
-    " headers array<struct<key: string, value: binary>>"
-)
-"""Columns of what comes out: those of Spark's Kafka source. There is no `offset`: Kafka would have
-given it."""
 
 RECORD_ARROW = pa.schema(
     [
@@ -34,25 +29,27 @@ RECORD_ARROW = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
-"""The same in Arrow."""
+"""Columns of what comes out: those of Spark's Kafka source. There is no `offset`: Kafka would have
+given it."""
+
+RECORD_SCHEMA = from_arrow_schema(RECORD_ARROW)
+"""The same for Spark."""
 
 Out = tuple[str, int, int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]
 """topic, partition, timestamp in milliseconds, key, value, headers."""
-
-
-def letter_row(letter: Letter, topic: str, topology: Topology, partition: int) -> Out:
-    """Return the row of a letter on its topic."""
-    record = letter_record(letter, topology.name, topology.events_topic, partition)
-    stamp = min(record.timestamp, _LAST_DAY_MS)
-    return topic, partition, stamp, record.key, record.value, record.headers
 
 
 def letter_rows(
     dead: Iterable[Letter], late: Iterable[Letter], topology: Topology, partition: int
 ) -> list[Out]:
     """Return the rows of letters, each on its topic."""
-    rows = [letter_row(it, topology.dead_letter_topic, topology, partition) for it in dead]
-    return rows + [letter_row(it, topology.late_topic, topology, partition) for it in late]
+    rows: list[Out] = []
+    for topic, letters in ((topology.dead_letter_topic, dead), (topology.late_topic, late)):
+        for letter in letters:
+            record = letter_record(letter, topology.name, topology.events_topic, partition)
+            stamp = min(record.timestamp, _LAST_DAY_MS)
+            rows.append((topic, partition, stamp, record.key, record.value, record.headers))
+    return rows
 
 
 def emitted(
@@ -78,21 +75,33 @@ def emitted(
     )
 
 
-def timed(
+def rows_of_effects(
+    effects: Effects, topology: Topology, partition: int, headers: list[tuple[str, bytes]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the emissions, changes of alerts and letters of a step as rows; `headers` are those of
+    all but the letters.
+    """
+    if effects.emissions:
+        yield _timed(topology, topology.output_topic, partition, headers, effects.emissions)
+    yield from _changed_alerts(topology, partition, headers, effects.alerts)
+    yield from arrow_rows(letter_rows(effects.dead_letters, effects.late, topology, partition))
+
+
+def _timed(
     topology: Topology,
     topic: str,
     partition: int,
     headers: list[tuple[str, bytes]],
     records: Sequence[OutputRecord],
 ) -> pa.RecordBatch:
-    """Return the same of any topology: the numbers of a sequence are no times."""
+    """Return records of any topology as rows: the numbers of a sequence are no times."""
     columns = OutputRecords.of(records)
     if topology.is_sequence:
         columns = columns.at(np.zeros_like(columns.ends))
     return emitted(topic, partition, headers, columns)
 
 
-def changed_alerts(
+def _changed_alerts(
     topology: Topology,
     partition: int,
     headers: list[tuple[str, bytes]],
@@ -103,11 +112,11 @@ def changed_alerts(
     if topic is None or not alerts:
         return
     if not topology.alert_headers:
-        yield timed(topology, topic, partition, headers, alerts)
+        yield _timed(topology, topic, partition, headers, alerts)
         return
     for alert in alerts:
         own = [*headers, *headers_of_alert(alert, topology)]
-        yield timed(topology, topic, partition, own, [alert])
+        yield _timed(topology, topic, partition, own, [alert])
 
 
 def arrow_rows(rows: Iterable[Out]) -> Iterator[pa.RecordBatch]:

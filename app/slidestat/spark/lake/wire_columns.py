@@ -2,6 +2,7 @@
 
 import types
 import typing
+from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
@@ -49,6 +50,20 @@ def arrow_schema(columns: StructType) -> pa.Schema:
     is_asked = "timezone" in signature(to_arrow_schema).parameters
     zone: dict[str, Any] = {"timezone": "UTC"} if is_asked else {}
     return to_arrow_schema(columns, **zone)
+
+
+def batch_of(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Return some columns of a schema, at least one of them, with null in all others."""
+    count = len(next(iter(columns.values())))
+    return pa.record_batch(
+        [
+            pa.array(columns[field.name], field.type)
+            if field.name in columns
+            else pa.nulls(count, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
 
 
 def _column(hint: Any, on_the_wire: bool) -> DataType:

@@ -28,22 +28,13 @@ from slidestat.produce.ordered_pieces import BATCH_RECORDS
 from slidestat.produce.readers import rows_of_table
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.schemas.emission import DECLARATION_HEADER
-from slidestat.spark.backfill.record_rows import (
-    RECORD_ARROW,
-    arrow_rows,
-    changed_alerts,
-    letter_rows,
-    timed,
-)
+from slidestat.spark.backfill.record_rows import RECORD_ARROW, rows_of_effects
 from slidestat.text import counted
 
 _log = logging.getLogger(__name__)
 
 SHARDS = pa.schema([("slot", pa.int32()), ("shard", pa.int32()), ("block", pa.binary())])
 """Blocks of records of a shard, by the slot that stands for it."""
-
-SHARDS_DDL = "slot int, shard int, block binary"
-"""The same for Spark."""
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _RECORDS = pa.schema(
@@ -251,53 +242,31 @@ def in_order(
 def _batch_of(
     topology: Topology, shard: int, records: pa.Table, offsets: np.ndarray
 ) -> RecordBatch:
-    records = records.combine_chunks()
+    (batch,) = records.combine_chunks().to_batches()
     headers = None
-    if records["headers"].null_count < len(records):
+    if batch["headers"].null_count < len(batch):
         headers = [
             [(it["key"], it["value"]) for it in found or ()]
-            for found in records["headers"].to_pylist()
+            for found in batch["headers"].to_pylist()
         ]
-    keys, values = (_chunk(records[name]) for name in ("key", "value"))
     return RecordBatch(
         topology.events_topic,
         shard,
         offsets,
-        BinaryColumn.of(keys),
-        BinaryColumn.of(values),
-        records["timestamp"].to_numpy(),
+        BinaryColumn.of(batch["key"]),
+        BinaryColumn.of(batch["value"]),
+        batch["timestamp"].to_numpy(),
         int(offsets[0]),
         headers,
     )
 
 
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
-class EffectsWriter:
-    """A writer of what a shard's steps lead to, as blocks of rows."""
-
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
-
-    def blocks(self, steps: Iterable[Effects], shard: int) -> Iterator[bytes]:
-        """Yield a block of what each step leads to, if it leads to anything."""
-        for effects in steps:
-            rows = [*self._rows(effects, shard)]
-            if rows:
-                yield _written(rows)
-
-    def _rows(self, effects: Effects, shard: int) -> Iterator[pa.RecordBatch]:
-        topology = self._topology
-        if effects.emissions:
-            yield timed(
-                topology, topology.output_topic, shard, self._declared_by, effects.emissions
-            )
-        yield from changed_alerts(topology, shard, self._declared_by, effects.alerts)
-        letters = letter_rows(effects.dead_letters, effects.late, topology, shard)
-        yield from arrow_rows(letters)
+def blocks_of_effects(steps: Iterable[Effects], topology: Topology, shard: int) -> Iterator[bytes]:
+    """Yield a block of what each of a shard's steps leads to, if it leads to anything."""
+    declared_by = [(DECLARATION_HEADER, fingerprint_of(topology).encode())]
+    for effects in steps:
+        if rows := [*rows_of_effects(effects, topology, shard, declared_by)]:
+            yield _written(rows)
 
 
 def rows_of_blocks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

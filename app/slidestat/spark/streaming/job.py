@@ -23,7 +23,7 @@ from slidestat.options import RECORDS_PER_BATCH, TIME_UNIT, StreamSource, Tables
 from slidestat.produce.file_records import FileRecords
 from slidestat.produce.files import TABLE_LOGS
 from slidestat.spark.backfill.file_tasks import (
-    LISTED_DDL,
+    LISTED_COLUMNS,
     is_here,
     parts_here,
     ranked,
@@ -190,7 +190,7 @@ def _rows_of_files(spark: SparkSession, records: FileRecords, format: str, path:
     # Spark brings content only where it is asked for.
     content = f.lit(None).cast("binary").alias("content") if on_disk else f.col("content")
     return listed.select("path", content).mapInArrow(
-        partial(read_listed, records, format), LISTED_DDL
+        partial(read_listed, records, format), LISTED_COLUMNS
     )
 
 

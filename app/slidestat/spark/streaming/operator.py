@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pickle import dumps
 
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType
 
 from slidestat.declare.topology import Topology, require_json
@@ -18,10 +19,11 @@ from slidestat.errors import SlidestatError, shown
 from slidestat.kafka.partitioner import expected_places
 from slidestat.options import PARTITIONS, TIME_UNIT, TimeUnit
 from slidestat.produce.file_records import FileRecords
+from slidestat.produce.readers import is_read_of
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 from slidestat.spark.jars import release_line
 from slidestat.spark.streaming.blocks import (
-    SHARDS_DDL,
+    SHARDS,
     RowReader,
     Source,
     rows_of_blocks,
@@ -74,9 +76,10 @@ def stream(
     places = expected_places(topology.expected, spread)
     known_spread = 0 if source is Source.PLACED else spread
     processor = ShardProcessor(dumps(topology), known_spread, places)
+    read = RowReader(topology, source, spread, unit, tuple(columns))
     written = (
         _numbered(rows, columns)
-        .mapInArrow(RowReader(topology, source, spread, unit, tuple(columns)), SHARDS_DDL)
+        .mapInArrow(read, from_arrow_schema(SHARDS))
         .groupBy("slot")
         .transformWithStateInPandas(processor, "block binary", "append", "none")
     )
@@ -123,8 +126,8 @@ def _source_of(rows: DataFrame, topology: Topology) -> tuple[Source, list[str]]:
     value = next((it.dataType for it in rows.schema if it.name == "value"), None)
     if not isinstance(value, BinaryType):
         read = FileRecords.of(topology, {}, TIME_UNIT).names
-        chosen = [it for it in names if any(n == it or n.startswith(f"{it}.") for n in read)]
-        lacking = [n for n in read if not any(n == it or n.startswith(f"{it}.") for it in chosen)]
+        chosen = [it for it in names if any(is_read_of(it, name) for name in read)]
+        lacking = [name for name in read if not any(is_read_of(it, name) for it in chosen)]
         if lacking:
             raise SlidestatError(
                 f"The rows have no column {', '.join(map(repr, lacking))}, but"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _SparkTable:
-    """The states of the shard that Spark's handle is set to."""
+    """The `ShardTable` of the shard that Spark's handle is set to."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._head = handle.getValueState("head", "head binary")
@@ -30,42 +30,34 @@ class _SparkTable:
         self._blocks = handle.getMapState("blocks", "number bigint", "block binary")
 
     def head(self) -> bytes | None:
-        """Return what was put as the head, None before any."""
         found = self._head.get()
         return None if found is None else bytes(found[0])
 
     def put_head(self, head: bytes) -> None:
-        """Replace the head."""
         self._head.update((head,))
 
     def state(self, key: str) -> "StoredState | None":
-        """Return what is stored of a key, None if nothing is."""
         from slidestat.spark.streaming.shard import StoredState
 
         found = self._states.getValue((key,))
         return None if found is None else StoredState(bytes(found[0]), found[1])
 
     def put_state(self, key: str, stored: "StoredState") -> None:
-        """Replace what is stored of a key."""
         self._states.updateValue((key,), tuple(stored))
 
     def delete_state(self, key: str) -> None:
-        """Delete what is stored of a key, which is there."""
         self._states.removeKey((key,))
 
     def block(self, number: int) -> bytes:
-        """Return a block that is there."""
         found = self._blocks.getValue((number,))
         if found is None:
             raise KeyError(number)
         return bytes(found[0])
 
     def put_block(self, number: int, block: bytes) -> None:
-        """Add a block."""
         self._blocks.updateValue((number,), (block,))
 
     def delete_block(self, number: int) -> None:
-        """Delete a block that is there."""
         self._blocks.removeKey((number,))
 
 
@@ -93,7 +85,7 @@ class ShardProcessor(StatefulProcessor):
         """Process what a batch has of a shard."""
         import pandas as pd
 
-        from slidestat.spark.streaming.blocks import EffectsWriter, in_order
+        from slidestat.spark.streaming.blocks import blocks_of_effects, in_order
         from slidestat.spark.streaming.shard import Shard, ShardPlace
 
         topology, decoder, codec = _reading(self._topology)
@@ -104,7 +96,7 @@ class ShardProcessor(StatefulProcessor):
         shard = Shard(topology, place, self._table, decoder, codec)
         blocks = (block for frame in frames for block in frame["block"])
         steps = shard.process(in_order(topology, number, blocks, shard.next_offset))
-        for block in EffectsWriter(topology).blocks(steps, number):
+        for block in blocks_of_effects(steps, topology, number):
             yield pd.DataFrame({"block": [block]})
 
     def close(self) -> None:

@@ -374,7 +374,6 @@ class _Rows:
         return self._read[key]
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """Return the stored states of keys, None where there is none."""
         rows = map(self.row, keys)
         return [None if row is None else row.state for row in rows]
 
@@ -390,5 +389,4 @@ class _Rows:
         return iter(())
 
     def checkpoint(self) -> bytes | None:
-        """Return the checkpoint, None for a shard never seen."""
         return self._checkpoint

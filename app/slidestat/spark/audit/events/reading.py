@@ -17,6 +17,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from slidestat.spark.audit.declaration import Declaration, Path
 from slidestat.spark.audit.events.conditions import (
@@ -33,6 +35,7 @@ from slidestat.spark.audit.events.plain_reader import Events, PlainReader, Recor
 from slidestat.spark.audit.events.runs import pack, run_columns
 from slidestat.spark.audit.exact_key import places_in
 from slidestat.spark.lake.lake import Dataset
+from slidestat.spark.lake.wire_columns import batch_of
 from slidestat.synopses.core.arrays import Bools, Integers
 
 _MICROSECONDS = 1_000_000
@@ -447,14 +450,11 @@ class Asked(NamedTuple):
     since_ms: Mapping[int, int]
 
 
-def reading_columns(declarations: Sequence[Declaration]) -> str:
+def reading_columns(declarations: Sequence[Declaration]) -> StructType:
     """Return the columns of `reader_of`: the number of the declaration that a row is of; a run of
     events of a key in a partition, or a `Tally` in the column of that name.
     """
-    columns = run_columns(max(len(one.columns) for one in declarations))
-    tallies = ", ".join(f"{name}: bigint" for name in Tally.__struct_fields__)
-    found = {"reading": "int", "source_partition": "int", **columns, "tally": f"struct<{tallies}>"}
-    return ", ".join(f"{name} {kind}" for name, kind in found.items())
+    return from_arrow_schema(_schema(declarations))
 
 
 def reader_of(
@@ -480,8 +480,7 @@ class _Reading:
         self._declarations = declarations
         self._readers = [EventReader(declaration) for declaration in declarations]
         self._asked = asked
-        texts = max(len(declaration.columns) for declaration in declarations)
-        self._schema = _schema(run_columns(texts))
+        self._schema = _schema(declarations)
 
     def of(self, partition: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some records of one partition."""
@@ -560,15 +559,7 @@ class _Reading:
             "source_partition": pa.array(np.full(count, partition, np.int32)),
             **columns,
         }
-        return pa.record_batch(
-            [
-                known[field.name].cast(field.type)
-                if field.name in known
-                else pa.nulls(count, field.type)
-                for field in self._schema
-            ],
-            schema=self._schema,
-        )
+        return batch_of(known, self._schema)
 
 
 def _streams(declaration: Declaration, keys: pa.Array) -> tuple[pa.Array, Bools]:
@@ -583,7 +574,8 @@ def _count(letters: pa.Array, dataset: Dataset) -> int:
     return pc.sum(pc.equal(letters, str(dataset))).as_py() or 0
 
 
-def _schema(columns: Mapping[str, str]) -> pa.Schema:
+def _schema(declarations: Sequence[Declaration]) -> pa.Schema:
+    columns = run_columns(max(len(one.columns) for one in declarations))
     kinds = {"string": pa.string(), "long": pa.int64(), "binary": pa.binary()}
     tally = pa.struct([(name, pa.int64()) for name in Tally.__struct_fields__])
     return pa.schema(
