@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from msgspec.structs import replace
 
 from slidestat.admin.replay_plan import Point, offset_at, point, timestamp_at
@@ -74,7 +74,7 @@ from slidestat.faust.table import STATE_KEY
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.partitioner import expected_places
 from slidestat.kafka.read.same_log import first_difference
-from slidestat.kafka.read.scan import offset_bounds, reading, scan_ranges, unreadable
+from slidestat.kafka.read.scan import errors_of, offset_bounds, reading, scan_ranges
 from slidestat.kafka.read.source_sample import SourceLook, check_source
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.options import TIME_UNIT
@@ -526,7 +526,5 @@ def _require_committed(
 
 def _is_other(bootstrap: str, topic: str, partition: int, mark: LogMark) -> bool:
     """Return whether the topic has another record than the one that is marked."""
-    try:
+    with errors_of(topic):
         return first_difference(bootstrap, topic, partition, mark) is not None
-    except KafkaException as error:
-        raise unreadable(topic, error) from error

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 
 from aiokafka.codec import has_lz4, has_snappy, has_zstd
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     ClusterMetadata,
 )
@@ -30,7 +30,7 @@ from slidestat.faust.source.topic_watch import require_same_source
 from slidestat.kafka import settings
 from slidestat.kafka.connection import require_broker
 from slidestat.kafka.read.same_log import first_difference
-from slidestat.kafka.read.scan import reading, unreadable
+from slidestat.kafka.read.scan import errors_of, reading
 from slidestat.kafka.settings import broker_security
 from slidestat.kafka.topic_identity import topic_id
 from slidestat.local.java import find_java
@@ -236,10 +236,8 @@ def _require_same_log(bootstrap: str, topology: Declared, stored: Mapping[int, b
         mark = stored_mark(checkpoint)
         if mark is None:
             continue
-        try:
+        with errors_of(source):
             first = first_difference(bootstrap, source, partition, mark)
-        except KafkaException as error:
-            raise unreadable(source, error) from error
         if first is not None:
             lost = LostRange(source, partition, first, mark.offset + 1, is_replaced=True)
             raise refusal(lost, topology)

@@ -1,6 +1,7 @@
 """Consumer groups, as the broker sees them."""
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import NamedTuple
 
 from confluent_kafka import (
@@ -65,11 +66,8 @@ def group_offsets(
     """
     isolation = "read_committed" if waits else "read_uncommitted"
     config = {**client_config(bootstrap), "group.id": group, "isolation.level": isolation}
-    consumer = Consumer(config)
-    try:
+    with closing(Consumer(config)) as consumer:
         return ask_again(lambda: _asked(consumer, places), _ANSWERED_WITHIN_S)
-    finally:
-        consumer.close()
 
 
 def _asked(

@@ -4,14 +4,13 @@ from collections.abc import Awaitable
 from typing import cast
 
 from aiokafka import TopicPartition
-from confluent_kafka import KafkaException
 from faust.types import TP
 
 from slidestat.engine.records import NOT_KNOWN, LogMark
 from slidestat.faust.delivery import BatchApp, BatchConsumer
 from slidestat.faust.source.topic_watch import TopicWatch
 from slidestat.kafka.read.same_log import first_difference
-from slidestat.kafka.read.scan import unreadable
+from slidestat.kafka.read.scan import errors_of
 from slidestat.kafka.retries import until_answered
 
 
@@ -78,10 +77,8 @@ class SourceOffsets:
         any more, as soon as the brokers answer; None if the log is the one that was read.
         """
         place = self._bootstrap, self._topic, partition, mark
-        try:
+        with errors_of(self._topic):
             return await until_answered(lambda: first_difference(*place))
-        except KafkaException as error:
-            raise unreadable(self._topic, error) from error
 
     async def earliest(self, partition: int) -> int:
         """Return the offset of the first record that the broker still has."""

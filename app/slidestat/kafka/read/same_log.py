@@ -6,6 +6,7 @@ offset with an epoch that was never read is where the logs part.
 """
 
 from bisect import bisect_right
+from contextlib import closing
 
 from confluent_kafka import Consumer, Message
 
@@ -24,11 +25,8 @@ def first_difference(bootstrap: str, topic: str, partition: int, mark: LogMark) 
 
     Costs a connection, and the read of one record. Raises KafkaException if no broker answers.
     """
-    log = _Log(bootstrap, topic, partition)
-    try:
+    with closing(_Log(bootstrap, topic, partition)) as log:
         return log.first_difference(mark)
-    finally:
-        log.close()
 
 
 def mark_of(message: Message) -> LogMark:

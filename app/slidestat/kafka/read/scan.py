@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -150,21 +150,20 @@ def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
 
     Errors of the broker within the context become a SlidestatError that names the topic.
     """
-    consumer = open_scanner(bootstrap)
-    try:
+    with errors_of(topic), closing(open_scanner(bootstrap)) as consumer:
         yield consumer
+
+
+@contextmanager
+def errors_of(topic: str) -> Iterator[None]:
+    """Make errors of the broker SlidestatErrors of a topic that cannot be read."""
+    try:
+        yield
     except KafkaException as error:
-        raise unreadable(topic, error) from error
-    finally:
-        consumer.close()
-
-
-def unreadable(topic: str, error: KafkaException) -> SlidestatError:
-    """Return the error of a topic that cannot be read."""
-    return SlidestatError(
-        f"The topic {topic!r} cannot be read: {error.args[0].str().rstrip('.')}.",
-        "Check that the broker is up and what this user may read, and try again.",
-    )
+        raise SlidestatError(
+            f"The topic {topic!r} cannot be read: {error.args[0].str().rstrip('.')}.",
+            "Check that the broker is up and what this user may read, and try again.",
+        ) from error
 
 
 # Read a partition backwards from its end, in pieces, for as long as it may take.

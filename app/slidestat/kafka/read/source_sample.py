@@ -5,10 +5,10 @@ group: about 20,000 in all, in a few tenths of a second.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
@@ -18,7 +18,7 @@ from slidestat.engine.keys.shared_keys import shared_key
 from slidestat.errors import SlidestatError
 from slidestat.kafka.groups import group_offsets
 from slidestat.kafka.partitioner import default_partition
-from slidestat.kafka.read.scan import headers_of, open_scanner, scan_ranges
+from slidestat.kafka.read.scan import errors_of, headers_of, open_scanner, scan_ranges
 
 SAMPLE_RECORDS = 20_000
 _LEAST_OF_A_PARTITION = 64
@@ -51,17 +51,14 @@ class SourceLook:
         topology = self.topology
         if topology.publishes_partitions or self.partitions == 1:
             return 0
-        consumer = open_scanner(self.bootstrap)
-        try:
-            ranges = {}
+        ranges = {}
+        with closing(open_scanner(self.bootstrap)) as consumer:
             for number in range(self.partitions):
                 tp = TopicPartition(topology.events_topic, number)
                 first, last = consumer.get_watermark_offsets(tp, timeout=_TIMEOUT_S)
                 end = last if self.ends is None else min(last, self.ends.get(number, 0))
                 ranges[number] = (max(first, self.starts.get(number, first)), end)
             self._compare(_spread(consumer, topology.events_topic, ranges))
-        finally:
-            consumer.close()
         return sum(max(0, end - start) for start, end in ranges.values())
 
     def _compare(self, messages: Iterator[Message]) -> None:
@@ -113,7 +110,7 @@ def unread_source(
     refuses it.
     """
     source = topology.events_topic
-    with _in_words(source):
+    with errors_of(source):
         places = [(source, number) for number in range(partitions)]
         committed = group_offsets(bootstrap, topology.application_id, places)
     starts = {number: found.offset for (_, number), found in committed.items()}
@@ -124,19 +121,8 @@ def check_source(look: SourceLook) -> int:
     """Look at the source before a worker starts, and return how many records there are. Raises
     SlidestatError for a key that lies in two partitions, and if a broker refuses.
     """
-    with _in_words(look.topology.events_topic):
+    with errors_of(look.topology.events_topic):
         return look.look()
-
-
-@contextmanager
-def _in_words(source: str) -> Iterator[None]:
-    try:
-        yield
-    except KafkaException as error:
-        raise SlidestatError(
-            f"The topic {source!r} cannot be read: {error.args[0].str().rstrip('.')}.",
-            "Check that the broker is up and what this user may read, and try again.",
-        ) from error
 
 
 def _spread(
