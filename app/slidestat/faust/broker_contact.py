@@ -117,10 +117,8 @@ class BrokerContact:
 
         Raises EndedError where brokers answer others for two minutes, and not this worker.
         """
-        loop, asked = asyncio.get_running_loop(), time.monotonic()
-        answered = await loop.run_in_executor(
-            None, self._producers[0].is_answered, self._topic, _PATIENCE_S
-        )
+        asked = time.monotonic()
+        answered = await asyncio.to_thread(self._producers[0].is_answered, self._topic, _PATIENCE_S)
         lost_since = self._lost_since()
         if answered and lost_since is None:
             self._answered(without_leader)
@@ -131,7 +129,7 @@ class BrokerContact:
         if self._is_time():
             silent_s = round(time.monotonic() - self._silent_since)
             whom = " this worker's consumer" if answered else ""
-            refusal = await loop.run_in_executor(None, self._refusal)
+            refusal = await asyncio.to_thread(self._refusal)
             log_event(
                 "brokers silent",
                 f"the brokers do not answer{whom}, for {silent_s} s now: this worker asks on, also"

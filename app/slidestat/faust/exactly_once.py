@@ -46,9 +46,8 @@ class PartitionTransactions(BulkProducer):
         """
         async with self._taking_over:
             self.give_up(partitions)
-            loop = asyncio.get_running_loop()
             # Its threads end with it, which takes a moment.
-            await loop.run_in_executor(None, self._ended.clear)
+            await asyncio.to_thread(self._ended.clear)
             new = {
                 partition: TransactionalProducer(self._servers, f"{self._prefix}{partition}")
                 for partition in partitions
@@ -181,12 +180,11 @@ class TransactionalTable(StateTable):
             self._require_owned(store)
             self.queue(store.partition, rows[store], store.owner, producers[store])
         await self._transactions.commit([store.partition for store in snapshots])
-        loop = asyncio.get_running_loop()
         for store in snapshots:
             # The transaction's mark lies behind its last record.
             last = producers[store].last_offset(self.changelog_topic, store.partition)
             store.owner.last_offset = last + 1
-            await loop.run_in_executor(None, self.store_rows, store, rows[store])
+            await asyncio.to_thread(self.store_rows, store, rows[store])
 
     async def write_again(self, store: TablePartition, keys: set[bytes]) -> None:
         """Write them in a transaction: of a worker that was one of at least once."""
@@ -196,8 +194,7 @@ class TransactionalTable(StateTable):
         await self._transactions.commit([store.partition])
         last = producer.last_offset(self.changelog_topic, store.partition)
         store.owner.last_offset = last + 1
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.store_rows, store, rows)
+        await asyncio.to_thread(self.store_rows, store, rows)
 
     def _require_owned(self, store: TablePartition) -> None:
         """Raise SupersededError if a partition was given up since it was opened, also if it was

@@ -102,15 +102,12 @@ class StateTable:
             for partition, last in restored.items()
         }
         ends = dict(restored)
-        loop = asyncio.get_running_loop()
         try:
             fences = await self.write_fences({p: it for p, it in taken.items() if p not in emptied})
             for partition, owner in taken.items():
                 if partition in fences:
                     fence = fences[partition]
-                    await loop.run_in_executor(
-                        None, self._restore_to_fence, partition, owner, fence
-                    )
+                    await asyncio.to_thread(self._restore_to_fence, partition, owner, fence)
                     if owner.last_offset == fence and self._owned is owned:
                         await self._write_overwritten(partition, owner)
                     ends[partition] = max(fence, owner.last_offset)
@@ -163,18 +160,17 @@ class StateTable:
         it stops, before the last flush, and one that is held cannot be opened again. Raises
         SupersededError, with nothing in RocksDB, if another worker has taken one over.
         """
-        loop = asyncio.get_running_loop()
         rows = {store: list(rows_of(snapshot)) for store, snapshot in snapshots.items()}
         written = {
             store: self.queue(store.partition, rows[store], store.owner) for store in snapshots
         }
         await self._changelog.flush()
         strangers = {
-            store: await loop.run_in_executor(None, self._strangers, store, count)
+            store: await asyncio.to_thread(self._strangers, store, count)
             for store, count in written.items()
         }
         for store in snapshots:
-            await loop.run_in_executor(None, self.store_rows, store, rows[store], strangers[store])
+            await asyncio.to_thread(self.store_rows, store, rows[store], strangers[store])
         for store, keys in strangers.items():
             await self.write_again(store, keys)
 
@@ -240,13 +236,12 @@ class StateTable:
         """Write this worker's own states of keys again, after those that others wrote; raises
         SupersededError if another worker has taken the partition over.
         """
-        loop = asyncio.get_running_loop()
         while keys:
             rows = [(key, store.database.get(key)) for key in keys]
             count = self.queue(store.partition, rows, store.owner)
             await self._changelog.flush()
-            keys = await loop.run_in_executor(None, self._strangers, store, count)
-            await loop.run_in_executor(None, self.store_rows, store, rows, keys)
+            keys = await asyncio.to_thread(self._strangers, store, count)
+            await asyncio.to_thread(self.store_rows, store, rows, keys)
 
 
 @dataclass

@@ -89,10 +89,10 @@ async def until_answered(ask: Callable[[], _T]) -> _T:
     """Return what `ask`, which blocks in another thread, returns once the brokers answer, however
     long they are away, or the topic is missing; raises KafkaException for what does not pass.
     """
-    loop, pauses = asyncio.get_running_loop(), broker_pauses()
+    pauses = broker_pauses()
     while True:
         try:
-            return await loop.run_in_executor(None, ask)
+            return await asyncio.to_thread(ask)
         except KafkaException as error:
             if not passes(error.args[0]) and error.args[0].code() not in NOT_THERE:
                 raise

@@ -184,10 +184,9 @@ class TransactionalProducer(BulkProducer):
         """Fence the producer before this one off, and have what it left open aborted; raises
         SlidestatError if the brokers refuse.
         """
-        loop = asyncio.get_running_loop()
         while is_wanted():
             try:
-                await loop.run_in_executor(None, self._producer.init_transactions, _CALL_S)
+                await asyncio.to_thread(self._producer.init_transactions, _CALL_S)
             except KafkaException as error:
                 if not error.args[0].retriable():
                     raise self._refused(error.args[0]) from error
@@ -243,21 +242,18 @@ class TransactionalProducer(BulkProducer):
 
     async def _acknowledged(self) -> None:
         """Wait for the records: no request to end their transaction is under way until then."""
-        loop = asyncio.get_running_loop()
         # A transaction that has failed keeps its records until it is aborted.
         while not self._has_failed and not self._watch.has_failed:
             try:
-                if not await loop.run_in_executor(None, self._flush_for, _FLUSH_CHECK_S):
+                if not await asyncio.to_thread(self._flush_for, _FLUSH_CHECK_S):
                     return
             except KafkaException:  # The commit raises it again.
                 return
             self._raise_error()
 
     async def _try_commit(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            commit = self._producer.commit_transaction
-            await loop.run_in_executor(None, served, commit, _CALL_S)
+            await asyncio.to_thread(served, self._producer.commit_transaction, _CALL_S)
         except KafkaException as error:
             reason: KafkaError = self._cause or error.args[0]
             failure = failure_of(reason)

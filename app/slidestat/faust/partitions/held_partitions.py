@@ -211,10 +211,9 @@ class HeldPartitions:
         if stored.next_offset and claims(stored, self._offsets.topic_id):
             self._log_claim(partition)
         work = self._observed.partition(partition)
-        loop = asyncio.get_running_loop()
         self._being_opened, expected = store, self._expected
         try:
-            processor = await loop.run_in_executor(None, self._processor, partition, store, work)
+            processor = await asyncio.to_thread(self._processor, partition, store, work)
         except GivenUpError:
             return
         finally:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 
 from confluent_kafka import KafkaException
 
@@ -56,7 +55,7 @@ class KeyWatch:
         found = 0
         for look in self._looks:
             try:
-                found = await asyncio.get_running_loop().run_in_executor(None, look.look)
+                found = await asyncio.to_thread(look.look)
             except KafkaException:
                 return
         self._due = max(2 * self._read, found)
@@ -72,9 +71,8 @@ class KeyWatch:
         self._notes_read = time.monotonic()
         group, source = first.topology.application_id, first.topology.events_topic
         places = [(source, number) for number in range(first.partitions)]
-        read = partial(group_offsets, first.bootstrap, group, places)
         try:
-            committed = await asyncio.get_running_loop().run_in_executor(None, read)
+            committed = await asyncio.to_thread(group_offsets, first.bootstrap, group, places)
         except KafkaException:
             return None
         return {number: it.note for (_, number), it in committed.items() if number not in held}

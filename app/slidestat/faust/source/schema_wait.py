@@ -44,7 +44,7 @@ class SchemaWait:
             if is_given_up():
                 return False
             pauses = Pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
-            while (why := await self._ask(number)) is not None:
+            while (why := await asyncio.to_thread(self._registry.look_up, number)) is not None:
                 if is_given_up():
                     return False
                 self._tell(batch, number, why)
@@ -54,10 +54,6 @@ class SchemaWait:
             self._since = None
             log_event("schema registry answers", "the schema registry answers again")
         return not (unknown and is_given_up())
-
-    async def _ask(self, number: SchemaId) -> str | None:
-        look_up = self._registry.look_up
-        return await asyncio.get_running_loop().run_in_executor(None, look_up, number)
 
     def _tell(self, batch: RecordBatch, number: SchemaId, why: str) -> None:
         now = time.monotonic()

@@ -106,7 +106,7 @@ class TopicWatch:
         """Raise SlidestatError if one of the topics is another one, or gone, or the source has
         other partitions; return also if no broker answers.
         """
-        error = await asyncio.get_running_loop().run_in_executor(None, self.error)
+        error = await asyncio.to_thread(self.error)
         if error is not None:
             raise error
 

@@ -492,7 +492,7 @@ class GroupMember:
             return
         self._rival_due = time.monotonic() + self._rival_pause_s
         self._rival_pause_s = min(2 * self._rival_pause_s, _RAREST_RIVAL_CHECK_S)
-        rival = await asyncio.get_running_loop().run_in_executor(None, self._rival)
+        rival = await asyncio.to_thread(self._rival)
         if rival is not None:
             await self._crash(rival)
             raise rival
@@ -511,11 +511,10 @@ class GroupMember:
             pipeline.partitions.learn_keys(notes)
 
     async def _read_expected(self) -> None:
-        loop = asyncio.get_running_loop()
         for pipeline, listed in self._expecting:
             topic = listed.topic
             try:
-                keys = await loop.run_in_executor(None, listed.read)
+                keys = await asyncio.to_thread(listed.read)
             except SlidestatError as error:
                 # Those of before are expected until it can be read again.
                 if (text := f"{error.message} {error.advice}") != self._told_of_keys.get(topic):

@@ -46,8 +46,7 @@ class OutputHistory:
         registry that they need, does not answer, and for rows.
         """
         require_emissions(topology, "the history of a key")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, self._read, topology, partition, key)
+        return await asyncio.to_thread(self._read, topology, partition, key)
 
     def _read(self, topology: Declared, partition: int, key: str) -> KeyHistory:
         decode = AnyFormat(self._registry).decode
