@@ -59,7 +59,5 @@ class MskSigner:
             return self._token, self._signed_at + _LIFE_S
 
 
-@cache
-def msk_signer(region: str) -> MskSigner:
-    """Return the process's signer for a region; raises SlidestatError without its packages."""
-    return MskSigner(region)
+msk_signer = cache(MskSigner)
+"""The process's signer for a region."""

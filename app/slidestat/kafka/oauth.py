@@ -39,10 +39,7 @@ class MskTokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka
 
     async def token(self) -> str:
         """Return a token; raises KafkaConnectionError if AWS has no credentials now."""
-        return await asyncio.get_running_loop().run_in_executor(None, self._signed)
-
-    def extensions(self) -> dict[str, str]:
-        return {}
+        return await asyncio.to_thread(self._signed)
 
     def _signed(self) -> str:
         try:
@@ -73,7 +70,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
 
     async def token(self) -> str:
         """Return a token that has not expired; raises KafkaConnectionError if none can be had."""
-        return await asyncio.get_running_loop().run_in_executor(None, self._current)
+        return await asyncio.to_thread(self._current)
 
     def extensions(self) -> dict[str, str]:
         """Return what is sent to the broker with the token."""

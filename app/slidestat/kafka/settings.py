@@ -10,7 +10,6 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from ssl import SSLContext
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -334,13 +333,14 @@ def client_config(bootstrap: str) -> dict[str, Any]:
         "ssl.key.password": security.key_password,
     }
     if security.has_oauth:
+        extensions = ",".join(f"{name}={value}" for name, value in security.extensions)
         optional |= {
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.token.endpoint.url": security.token_endpoint,
             "sasl.oauthbearer.client.id": security.client_id,
             "sasl.oauthbearer.client.secret": security.client_secret,
             "sasl.oauthbearer.scope": security.scope,
-            "sasl.oauthbearer.extensions": _joined(security.extensions),
+            "sasl.oauthbearer.extensions": extensions or None,
             "https.ca.location": security.oauth_ca_file,
         }
     if security.region is not None:
@@ -351,10 +351,6 @@ def client_config(bootstrap: str) -> dict[str, Any]:
         signer.token()
         settings["oauth_cb"] = lambda _: signer.token()
     return settings | {name: str(value) for name, value in optional.items() if value is not None}
-
-
-def _joined(extensions: tuple[tuple[str, str], ...]) -> str | None:
-    return ",".join(f"{name}={value}" for name, value in extensions) or None
 
 
 def java_settings(security: BrokerSecurity) -> dict[str, str]:
@@ -439,7 +435,7 @@ class CarriedSecurity:
         contents = {name: path.read_bytes() for name, path in paths.items() if path is not None}
         return cls(settings, contents)
 
-    def tls_context(self) -> SSLContext | None:
+    def tls_context(self) -> ssl.SSLContext | None:
         """Make Python's TLS context, None for connections without TLS. Python reads a certificate
         and its key from files alone: they are there for a moment, for this user.
         """
