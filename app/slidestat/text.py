@@ -189,6 +189,12 @@ def iso_time(time_ms: int) -> str:
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
+def rfc3339(time_ms: int) -> str:
+    """Return a time in UTC, always with milliseconds."""
+    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def _values(figure: Figure) -> str:
     """Return the range of a figure's values as an interval; of "above" its threshold alone."""
     least, below = figure.at_least, figure.below

@@ -10,7 +10,6 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -25,7 +24,7 @@ from slidestat.pauses import Pauses
 from slidestat.redaction import without_user
 from slidestat.schemas.alert import AlertChange, AlertState
 from slidestat.schemas.event import EARLIEST_TIME_MS
-from slidestat.text import bounds_text, change_text, iso_time, printable
+from slidestat.text import bounds_text, change_text, iso_time, printable, rfc3339
 
 # Alerts for an Alertmanager: firing ones, posted again and again, and resolved ones.
 #
@@ -178,15 +177,9 @@ def _postable(relayed: _Relayed, ends_ms: int) -> PostableAlert:
             **({"provisional": "true"} if change.provisional else {}),
             **({"runbook_url": change.runbook} if change.runbook else {}),
         },
-        _rfc3339(relayed.starts_ms),
-        _rfc3339(max(ends_ms, relayed.starts_ms + 1)),
+        rfc3339(relayed.starts_ms),
+        rfc3339(max(ends_ms, relayed.starts_ms + 1)),
     )
-
-
-def _rfc3339(time_ms: int) -> str:
-    seconds, ms = divmod(time_ms, 1_000)
-    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1_000)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _PATH = "/api/v2/alerts"

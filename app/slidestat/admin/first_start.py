@@ -17,7 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-expor
     ClusterMetadata,
 )
 
-from slidestat.admin.other_groups import last_records
+from slidestat.admin.other_groups import checkpoints_in, last_records
 from slidestat.admin.state_reset import begin_anew
 from slidestat.admin.worker_topics import found_sources
 from slidestat.declare.topology import Topology
@@ -72,11 +72,7 @@ def stored_before(
     if changelog is None:
         return StoredBefore()
     last = last_records(bootstrap, topic, len(changelog.partitions))
-    checkpoints = {
-        partition: message.value() or b""
-        for partition, message in last.items()
-        if message.key() == CHECKPOINT_KEY
-    }
+    checkpoints = checkpoints_in(last)
     if len(checkpoints) < len(last) or _past(topology, checkpoints) is None:
         return None
     # A zombie may have written last. As far as all is well, there is little to read.

@@ -11,14 +11,14 @@ import codecs
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
-from slidestat.kafka.connection import require_topic
+from slidestat.kafka.connection import produce_with, require_topic
 from slidestat.kafka.read.scan import headers_of, reading, scan
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
@@ -30,7 +30,6 @@ from slidestat.schemas.dead_letter import (
     SENT_AGAIN,
     VALUE_BYTES,
     DeadLetterHeaders,
-    Header,
     dead_letter_key,
     original_headers,
 )
@@ -230,25 +229,10 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
         place = f"{letter.topic}/{letter.partition}/{letter.offset}"
         value = _bytes(letter.value, letter.value_base64)
         sent_again = [*_record_headers(topology, letter), (_SENT_FROM, place.encode())]
-        mark: list[_Header] = [(SENT_AGAIN, place.encode())]
-        for topic, value_, key_, to, headers in (
-            (source, value, key, partition, sent_again),
-            (letter_topic, None, _key(letter), letter.partition, mark),
-        ):
-            while True:
-                try:
-                    producer.produce(
-                        topic,
-                        value_,
-                        key_,
-                        to,
-                        timestamp=max(letter.timestamp_ms, 0),
-                        headers=headers,
-                    )
-                except BufferError:
-                    producer.poll(0.1)
-                else:
-                    break
+        mark = [(SENT_AGAIN, place.encode())]
+        time = max(letter.timestamp_ms, 0)
+        produce_with(producer, source, partition, key, value, sent_again, time)
+        produce_with(producer, letter_topic, letter.partition, _key(letter), None, mark, time)
     producer.commit_transaction(_TRANSACTION_S)
     return len(letters)
 
@@ -278,18 +262,14 @@ def _content(letter: Letter) -> tuple[bytes | None, bytes | None, list[_Header]]
     """Return the record: its key, its value, its headers. Raises SlidestatError for invalid base64,
     and for a letter that has both a text and base64, as it is not clear which one holds.
     """
-    headers = [(it.name, _bytes(it.value, it.value_base64)) for it in letter.headers]
+    headers: list[_Header] = [(it.name, _bytes(it.value, it.value_base64)) for it in letter.headers]
     key = _bytes(letter.key, letter.key_base64)
-    return key, _bytes(letter.value, letter.value_base64), list(headers)
+    return key, _bytes(letter.value, letter.value_base64), headers
 
 
 def _headers(message: Message) -> dict[str, bytes]:
     """Return the newest value of each name: a letter's own headers follow those of its record."""
-    return {name: value for name, value in _all_headers(message) if value is not None}
-
-
-def _all_headers(message: Message) -> list[Header]:
-    return cast(list[Header], [*headers_of(message)])
+    return {name: value for name, value in headers_of(message) if value is not None}
 
 
 def _letter(message: Message) -> Letter | None:
@@ -315,7 +295,7 @@ def _letter(message: Message) -> Letter | None:
         value_base64=value_base64,
         headers=tuple(
             LetterHeader(name, *_text(value))
-            for name, value in original_headers(_all_headers(message))
+            for name, value in original_headers(headers_of(message))
         ),
         original_key_bytes=_count(headers.get(KEY_BYTES)),
         original_value_bytes=_count(headers.get(VALUE_BYTES)),

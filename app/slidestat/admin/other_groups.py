@@ -1,7 +1,7 @@
 """Whether another consumer group computes a topology now: both would write its topics."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
@@ -95,10 +95,15 @@ def last_checkpoints(bootstrap: str, topic: str, partitions: int) -> dict[int, b
     """Return the last checkpoint of each partition of a changelog, as stored; none of one whose
     worker was killed in the middle of its last flush.
     """
+    return checkpoints_in(last_records(bootstrap, topic, partitions))
+
+
+def checkpoints_in(records: Mapping[int, Message]) -> dict[int, bytes]:
+    """Return those of the records of partitions that are checkpoints, as stored."""
     return {
-        partition: last.value() or b""
-        for partition, last in last_records(bootstrap, topic, partitions).items()
-        if last.key() == CHECKPOINT_KEY
+        partition: record.value() or b""
+        for partition, record in records.items()
+        if record.key() == CHECKPOINT_KEY
     }
 
 

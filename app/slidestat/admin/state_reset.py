@@ -35,7 +35,7 @@ from slidestat.faust.fencing import (
     next_epoch,
     replacing_epoch,
 )
-from slidestat.kafka.connection import MAX_MESSAGE_BYTES, admin_client
+from slidestat.kafka.connection import MAX_MESSAGE_BYTES, admin_client, produce_with
 from slidestat.kafka.groups import count_workers
 from slidestat.kafka.read.scan import headers_of, reading, scan
 from slidestat.kafka.settings import client_config
@@ -76,17 +76,13 @@ def reset_state(bootstrap: str, topology: Topology, starts: Mapping[int, int]) -
 Row = tuple[bytes, bytes]
 
 
-def _no_rows(_partition: int) -> Iterable[Row]:
-    return ()
-
-
 def replace_state(
     bootstrap: str,
     topology: Topology,
     checkpoints: Mapping[int, bytes],
     starts: Mapping[int, int],
     under_way: dict[str, str],
-    rows: Callable[[int], Iterable[Row]] = _no_rows,
+    rows: Callable[[int], Iterable[Row]] = lambda _: (),
 ) -> int:
     """Replace the state of all partitions by these `rows` and `checkpoints`, set the group's
     offsets to `starts`, and return how many keys there were before.
@@ -229,18 +225,11 @@ class ChangelogWriter:
         headers: Iterable[tuple[str, bytes]],
         timestamp: int = 0,
     ) -> None:
-        named: list[tuple[str, str | bytes | None]] = list(headers)
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic, value, key, partition, headers=named, timestamp=timestamp
-                )
-            except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as error:
-                raise _refused(error) from error
-            else:
-                return
+        record = self._topic, partition, key, value, headers, timestamp
+        try:
+            produce_with(self._producer, *record)
+        except KafkaException as error:
+            raise _refused(error) from error
 
     def flush(self) -> None:
         before, missing = inf, len(self._producer)

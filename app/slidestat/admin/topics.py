@@ -145,17 +145,16 @@ def written_topics(topology: "Declared", retention: str = FOREVER) -> dict[str, 
     late, alerts if it has any, and the synopses of keys.
     """
     keep, letters = retention_config(retention), letters_config(retention)
-    alerts = {} if topology.alert_topic is None else {topology.alert_topic: keep}
-    kept = {}
-    if topology.counted is not None and topology.counted.synopses:
-        kept[topology.counted.synopsis_topic] = moved_config(retention)
-    return {
+    topics = {
         topology.output_topic: keep,
         topology.dead_letter_topic: letters,
         topology.late_topic: letters,
-        **alerts,
-        **kept,
     }
+    if topology.alert_topic is not None:
+        topics[topology.alert_topic] = keep
+    if topology.counted is not None and topology.counted.synopses:
+        topics[topology.counted.synopsis_topic] = moved_config(retention)
+    return topics
 
 
 def moved_config(retention: str = FOREVER) -> dict[str, str]:
@@ -169,16 +168,12 @@ def shared_topics(topology: "Declared") -> dict[str, dict[str, str]]:
     """Return the settings of the topics that workers write for each other, and for a referee:
     moved records, and published synopses.
     """
-    if topology.counted is None:
-        return {}
-    return {
-        **({topology.events_topic: moved_config()} if topology.repartition else {}),
-        **(
-            {topology.counted.synopsis_topic: _published_config(topology.counted)}
-            if topology.has_referee
-            else {}
-        ),
-    }
+    topics = {}
+    if topology.repartition:
+        topics[topology.events_topic] = moved_config()
+    if topology.counted is not None and topology.has_referee:
+        topics[topology.counted.synopsis_topic] = _published_config(topology.counted)
+    return topics
 
 
 def letters_config(retention: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it re-exports without saying so
     AdminClient,
     ClusterMetadata,
@@ -252,3 +252,25 @@ def missing_topic_advice(topic: str, topics: Iterable[str]) -> str:
         "Check its name against `slidestat topics list`, or the brokers; if you mean a new topic,"
         f" create it: `{command}`."
     )
+
+
+def produce_with(
+    producer: Producer,
+    topic: str,
+    partition: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Iterable[tuple[str, str | bytes | None]],
+    timestamp: int = 0,
+) -> None:
+    """Queue a record with a client of librdkafka; waits while its queue is full. Raises
+    KafkaException.
+    """
+    named = list(headers)
+    while True:
+        try:
+            producer.produce(topic, value, key, partition, headers=named, timestamp=timestamp)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return

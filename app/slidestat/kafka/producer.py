@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from slidestat.engine.emissions.output_records import OutputRecords
 from slidestat.errors import EndedError, SlidestatError
 from slidestat.kafka.connection import ANY_TIME, MAX_MESSAGE_BYTES, set_command
+from slidestat.kafka.retries import NOT_THERE
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
 
@@ -31,13 +32,6 @@ SETTINGS: dict[str, Any] = {
 }
 # The delay after which a refused record, and the end of the waiting thread, are noticed.
 _FLUSH_CHECK_S = 1.0
-_NO_SUCH_PLACE = frozenset(
-    {
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
-)
 # A broker that has looked at a record refuses it for its timestamp: keys and checksums are right.
 REFUSED_TIMES = frozenset({KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD})
 # The brokers, or the client, take nothing more of this producer: they have forgotten it, or lack a
@@ -186,21 +180,19 @@ class BulkProducer:
         self._flush_for(0)
 
     async def _send_all(self) -> None:
-        loop = asyncio.get_running_loop()
         with suppress(KafkaException):
             # What a flush of a second leaves has waited for as long as anything does. A backlog
             # that is read next does not ask, and is to fill its requests.
             while self._is_asked and self._error is None and self._unacknowledged():
                 self._is_asked = False
-                await loop.run_in_executor(None, self._flush_for, _FLUSH_CHECK_S)
+                await asyncio.to_thread(self._flush_for, _FLUSH_CHECK_S)
 
     async def flush(self) -> None:
         """Wait for all acknowledgements, however long the brokers are away; raises SlidestatError
         if one refused a record.
         """
-        loop = asyncio.get_running_loop()
         with self._waiting():
-            while await loop.run_in_executor(None, self._flush_for, _FLUSH_CHECK_S):
+            while await asyncio.to_thread(self._flush_for, _FLUSH_CHECK_S):
                 self._raise_error()
         self._raise_error()
 
@@ -306,7 +298,7 @@ def not_sent(
             "Start the worker again, with which it gets a new producer: nothing is lost, it goes on"
             " from the last commit.",
         )
-    if kafka_error.code() in _NO_SUCH_PLACE:
+    if kafka_error.code() in NOT_THERE:
         return SlidestatError(
             f"There is no partition {partition} of {topic!r} any more: {reason}.",
             "It was deleted, or made anew with fewer: look with `slidestat topics list`. A worker"

@@ -16,7 +16,7 @@ from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import EARLIEST_TIME_MS, remark_on_seconds
 from slidestat.schemas.publish import PUBLISHED, json_schema
-from slidestat.text import counted, iso_time, plain_detail
+from slidestat.text import counted, iso_time, plain_detail, rfc3339
 
 if TYPE_CHECKING:
     from slidestat.admin.letters import Letter, Sent
@@ -217,8 +217,7 @@ def _written(topology: "Topology") -> list[str]:
 def _since(silent_until: int | None) -> str:
     if silent_until is None:
         return ""
-    moment = datetime.fromtimestamp(silent_until / 1000, UTC).isoformat(timespec="milliseconds")
-    return f", emits windows that end after {moment.replace('+00:00', 'Z')}"
+    return f", emits windows that end after {rfc3339(silent_until)}"
 
 
 def sample_lines(sample: "Sample", proposal: "Proposal") -> Iterator[str]:
