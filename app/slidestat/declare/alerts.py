@@ -121,7 +121,7 @@ class Alert:
             self.severity and not NAME.fullmatch(self.severity)
         ):
             raise SlidestatError(f"severity is {self.severity!r}.", NAME_RULE)
-        check_texts(self)
+        check_texts(self.labels, self.annotations, self.runbook)
         if not isinstance(self.change, str):
             raise SlidestatError(
                 f"change is {self.change!r}, which is no text.", 'Name a figure: "mean_took_ms".'

@@ -34,7 +34,7 @@ from slidestat.declare.rows import check_rows
 from slidestat.declare.statistics import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow, check_zone
 from slidestat.declare.times.time_format import TIME_FORMATS
-from slidestat.declare.values import is_list, require_list
+from slidestat.declare.values import check_choice, is_list, require_list
 from slidestat.errors import SlidestatError, shown
 from slidestat.schemas.alert import CLOUD_EVENTS
 from slidestat.schemas.event import MAX_KEY_LENGTH
@@ -42,7 +42,7 @@ from slidestat.schemas.event import MAX_KEY_LENGTH
 # Checks of conditions and computed fields, against the other fields that a topology reads.
 
 
-def check_conditions(topology: ReadFields) -> None:
+def _check_conditions(topology: ReadFields) -> None:
     """Check the fields that expressions read."""
     numbers = {column.path for column in topology.columns.numbers}
     numbers -= {column.path for column in topology.columns.items}
@@ -65,7 +65,7 @@ def check_conditions(topology: ReadFields) -> None:
             )
 
 
-def check_computed(topology: ReadFields) -> None:
+def _check_computed(topology: ReadFields) -> None:
     """Check what computed fields are for."""
     computed = topology.computed_fields
     if topology.time_path in computed:
@@ -97,17 +97,13 @@ def check_computed(topology: ReadFields) -> None:
 # Checks of the fields of key, time and value, and of the records that they are in.
 
 
-def check_fields(topology: ReadFields) -> None:
+def _check_fields(topology: ReadFields) -> None:
     """Check the fields of key, time and value, and what a record without a value is."""
     if topology.tombstones not in TOMBSTONES:
         raise SlidestatError(
             f"tombstones is {topology.tombstones!r}.", 'Give "pass-over" or "dead-letter".'
         )
-    if topology.source_format not in SOURCE_FORMATS:
-        formats = ", ".join(f'"{name}"' for name in SOURCE_FORMATS)
-        raise SlidestatError(
-            f"source_format is {topology.source_format!r}.", f"Give one of {formats}."
-        )
+    check_choice("source_format", topology.source_format, SOURCE_FORMATS)
     if topology.source_schema and not topology.reads_binary:
         raise SlidestatError(
             f"source_schema is given, and source_format is {topology.source_format!r}.",
@@ -142,9 +138,7 @@ def check_fields(topology: ReadFields) -> None:
             f" {topology.time_name!r} and {field_text(topology.value_path)!r}.",
             "Name three different fields.",
         )
-    if topology.time_format not in tuple(TIME_FORMATS):  # It may be anything, also unhashable.
-        formats = ", ".join(f'"{name}"' for name in TIME_FORMATS)
-        raise SlidestatError(f"time_format is {topology.time_format!r}.", f"Give one of {formats}.")
+    check_choice("time_format", topology.time_format, TIME_FORMATS)
     if topology.time_path is None and topology.time_format != "ms":
         raise SlidestatError(
             f"time_format is {topology.time_format!r}, but the time is {RECORD_TIMESTAMP!r}.",
@@ -155,7 +149,7 @@ def check_fields(topology: ReadFields) -> None:
 # The check of the time after which a key is forgotten.
 
 
-def check_forgetting(topology: KeptFigures) -> None:
+def _check_forgetting(topology: KeptFigures) -> None:
     """Check `forget_after`: keys that leave the span have no other length."""
     if topology.forget_after == "":
         return
@@ -180,17 +174,15 @@ def check_forgetting(topology: KeptFigures) -> None:
 # The check of the ticks at which a key is emitted.
 
 
-def check_emit(topology: KeptFigures) -> None:
+def _check_emit(topology: KeptFigures) -> None:
     """Check `emit`: windows of last events lose none in a silence."""
-    if topology.emit not in EMITS:
-        modes = ", ".join(f'"{mode}"' for mode in EMITS)
-        raise SlidestatError(f"emit is {topology.emit!r}.", f"Give one of {modes}.")
+    check_choice("emit", topology.emit, EMITS)
     if topology.tolerated and topology.emit != EMIT_CHANGE:
         raise SlidestatError(
             f"tolerance is {topology.tolerance!r}, and emit is {topology.emit!r}.",
             'Give emit = "change" too, or leave the tolerance out.',
         )
-    check_having(topology)
+    _check_having(topology)
     given = "having is given" if topology.having else f"emit is {topology.emit!r}"
     if topology.chooses and topology.idle_ms:
         raise SlidestatError(
@@ -212,7 +204,7 @@ def check_emit(topology: KeptFigures) -> None:
         )
 
 
-def check_every_events(topology: KeptFigures) -> None:
+def _check_every_events(topology: KeptFigures) -> None:
     """Check that emissions after a number of a key's events are not combined with what is decided
     at ticks of time, nor with what late events may still change.
     """
@@ -239,7 +231,7 @@ def check_every_events(topology: KeptFigures) -> None:
             )
 
 
-def check_having(topology: KeptFigures) -> None:
+def _check_having(topology: KeptFigures) -> None:
     """Check the condition for a key to be emitted."""
     if not isinstance(topology.having, str):
         raise SlidestatError(
@@ -279,7 +271,7 @@ def _read_figures(
 # Derived figures, published synopses, records moved by key, alerts and rows.
 
 
-def check_derived(topology: KeptFigures) -> None:
+def _check_derived(topology: KeptFigures) -> None:
     """Check the figures that are computed from others."""
     if not topology.derived_figures:
         return
@@ -292,7 +284,7 @@ def check_derived(topology: KeptFigures) -> None:
     _ = topology.derived_past
 
 
-def check_publish(topology: KeptFigures) -> None:
+def _check_publish(topology: KeptFigures) -> None:
     """Check what is published, and whether it can be united."""
     publish = topology.publish
     if not publish:
@@ -333,7 +325,7 @@ def _check_separate_streams(topology: KeptFigures) -> None:
             )
 
 
-def check_synopses(topology: KeptFigures) -> None:
+def _check_synopses(topology: KeptFigures) -> None:
     """Check the interval of keys' synopses, and that they hold all events since the last."""
     if topology.synopses == "":
         return
@@ -357,7 +349,7 @@ def check_synopses(topology: KeptFigures) -> None:
         raise SlidestatError(f"{given}, which is no multiple of `every`.", advice)
 
 
-def check_rankings_of(topology: KeptFigures) -> None:
+def _check_rankings_of(topology: KeptFigures) -> None:
     """Check the rankings, the figures that they read, and whether keys can be compared."""
     check_rankings(topology.rankings)
     if not topology.rankings:
@@ -390,7 +382,7 @@ def check_rankings_of(topology: KeptFigures) -> None:
         _ = topology.past_figures_of(ranking.condition)
 
 
-def check_repartition(topology: KeptFigures) -> None:
+def _check_repartition(topology: KeptFigures) -> None:
     """Check whether records can be moved by their key before they are counted."""
     if not isinstance(topology.repartition, bool):
         raise SlidestatError(f"repartition is {topology.repartition!r}.", "Give true or false.")
@@ -421,7 +413,7 @@ def check_repartition(topology: KeptFigures) -> None:
         )
 
 
-def check_exactly_once(topology: KeptFigures) -> None:
+def _check_exactly_once(topology: KeptFigures) -> None:
     """Check whether each record that is written can be there once."""
     if not isinstance(topology.exactly_once, bool):
         raise SlidestatError(f"exactly_once is {topology.exactly_once!r}.", "Give true or false.")
@@ -441,7 +433,7 @@ def check_exactly_once(topology: KeptFigures) -> None:
         )
 
 
-def check_alerts_of(topology: KeptFigures) -> None:
+def _check_alerts_of(topology: KeptFigures) -> None:
     """Check the alerts, the figures that they read, and whether they can fire."""
     check_alerts(topology.alerts)
     if topology.alert_headers not in ("", CLOUD_EVENTS):
@@ -479,7 +471,7 @@ def check_alerts_of(topology: KeptFigures) -> None:
         check_possible(alert, figures, of_alert.windows, ticks, emptied_ticks)
 
 
-def check_expected(topology: KeptFigures) -> None:
+def _check_expected(topology: KeptFigures) -> None:
     """Check the keys that are expected, and that something is made of them."""
     expected = topology.expected
     if not is_list(expected) or not all(isinstance(key, str) and key for key in expected):
@@ -519,7 +511,7 @@ def check_expected(topology: KeptFigures) -> None:
         )
 
 
-def check_rows_of(topology: KeptFigures) -> None:
+def _check_rows_of(topology: KeptFigures) -> None:
     """Check that rows, if it writes such, can hold its figures."""
     if topology.writes_rows and topology.publishes_partitions:
         raise SlidestatError(
@@ -533,7 +525,7 @@ def check_rows_of(topology: KeptFigures) -> None:
 # Statistics, and the fields that they are of.
 
 
-def check_statistics(topology: KeptFigures) -> None:
+def _check_statistics(topology: KeptFigures) -> None:
     """Check what is asked for, and of which fields."""
     statistics = topology.statistics
     if not isinstance(statistics, Sequence) or not all(
@@ -589,7 +581,7 @@ def check_statistics(topology: KeptFigures) -> None:
 # Lengths: of windows, of lateness, of a sequence.
 
 
-def check_times(topology: EventTimes) -> None:
+def _check_times(topology: EventTimes) -> None:
     """Check the span, the windows and all lengths of event time."""
     if topology.every_events == 0 or topology.every_ms < 1:
         raise SlidestatError("every is 0.", 'Give a length such as "1m".')
@@ -630,7 +622,7 @@ def check_times(topology: EventTimes) -> None:
         )
 
 
-def check_calendar(topology: KeptFigures) -> None:
+def _check_calendar(topology: KeptFigures) -> None:
     """Check the time zone, and what windows of the calendar cannot be taken with."""
     if topology.time_zone != "":
         check_zone(topology.time_zone)
@@ -709,7 +701,7 @@ def check_sources(topology: WrittenTopics) -> None:
         )
 
 
-def check_topics(topology: WrittenTopics) -> None:
+def _check_topics(topology: WrittenTopics) -> None:
     """Check the names of the topics that are written, and the form of the output."""
     output = topology.output
     if not isinstance(output, str) or (output and not NAME.fullmatch(output)):
@@ -739,3 +731,33 @@ def check_topics(topology: WrittenTopics) -> None:
             f"output_format is {topology.output_format!r}, and the output is no rows.",
             'Give output_shape = "rows" too.',
         )
+
+
+# The order of the checks: each relies on those before it.
+
+
+def check_events(topology: KeptFigures) -> None:
+    """Check the fields that are read of events, and all lengths of event time."""
+    _check_fields(topology)
+    _check_times(topology)
+
+
+def check_figures(topology: KeptFigures) -> None:
+    """Check all else but the sources, once objectives are expanded."""
+    _check_topics(topology)
+    _check_statistics(topology)
+    _check_calendar(topology)
+    _check_forgetting(topology)
+    _check_derived(topology)
+    _check_emit(topology)
+    _check_every_events(topology)
+    _check_conditions(topology)
+    _check_computed(topology)
+    _check_publish(topology)
+    _check_synopses(topology)
+    _check_repartition(topology)
+    _check_exactly_once(topology)
+    _check_alerts_of(topology)
+    _check_rankings_of(topology)
+    _check_expected(topology)
+    _check_rows_of(topology)

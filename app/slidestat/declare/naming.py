@@ -4,7 +4,6 @@ and the texts of alerts.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
 
 from slidestat.errors import SlidestatError
 from slidestat.redaction import redacted
@@ -126,28 +125,18 @@ _MOST, _LONGEST = 30, 1_000
 _TEMPLATE = re.compile(r"\{\{|\$(?:labels|value)\b")
 
 
-class AlertTexts(Protocol):
-    """A declaration with such texts."""
-
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-
-    @property
-    def annotations(self) -> Mapping[str, str]: ...
-
-    @property
-    def runbook(self) -> str: ...
-
-
-def check_texts(declared: AlertTexts) -> None:
+def check_texts(labels: object, annotations: object, runbook: object) -> None:
     """Raise SlidestatError, naming the field, for texts that an Alertmanager would not take, or
     would not show as they are meant.
     """
-    _check("labels", declared.labels, OWN_LABELS, lines=False)
-    _check("annotations", declared.annotations, OWN_ANNOTATIONS, lines=True)
-    runbook = declared.runbook
-    is_one = isinstance(runbook, str) and (not runbook or _ADDRESS.fullmatch(runbook))
-    if not is_one or len(runbook) > _LONGEST or not runbook.isprintable():
+    _check("labels", labels, OWN_LABELS, lines=False)
+    _check("annotations", annotations, OWN_ANNOTATIONS, lines=True)
+    if (
+        not isinstance(runbook, str)
+        or (runbook and not _ADDRESS.fullmatch(runbook))
+        or len(runbook) > _LONGEST
+        or not runbook.isprintable()
+    ):
         raise SlidestatError(
             f"runbook is {redacted(repr(runbook))}, which is no address.",
             'Write one without a user in it: "https://wiki.example.com/slow".',

@@ -7,7 +7,7 @@ from functools import cached_property
 from slidestat.declare.derived import EMIT_CHANGE, EMIT_WINDOWS, EMITS
 from slidestat.declare.naming import Named
 from slidestat.declare.topology import PARTITION, Topology
-from slidestat.declare.values import check_values
+from slidestat.declare.values import check_choice, check_values
 from slidestat.errors import SlidestatError
 from slidestat.options import JSON
 
@@ -104,15 +104,12 @@ class Referee(Named):
         return replace(self.of, windows=windows, emit=self.emit)
 
     def _check_emit(self) -> None:
-        modes = [mode for mode in EMITS if mode != EMIT_CHANGE]
         if self.emit == EMIT_CHANGE:
             raise SlidestatError(
                 f"emit is {self.emit!r}: {NEWEST_IS_PROVISIONAL}",
                 'Give emit = "always": then each tick is answered for.',
             )
-        if self.emit not in modes:
-            known = ", ".join(f'"{mode}"' for mode in modes)
-            raise SlidestatError(f"emit is {self.emit!r}.", f"Give one of {known}.")
+        check_choice("emit", self.emit, (mode for mode in EMITS if mode != EMIT_CHANGE))
 
     def _check_rankings(self) -> None:
         for field in ("windows", "emit", "output_format"):

@@ -108,7 +108,7 @@ class Slo:
             self.alerts,
             'Write a list, also of a single one: ["14.4 over 1h and 5m as page"].',
         )
-        check_texts(self)
+        check_texts(self.labels, self.annotations, self.runbook)
         names = [self._alert_name(it) for it in self.burn_alerts]
         if twice := [name for name in names if names.count(name) > 1]:
             raise SlidestatError(

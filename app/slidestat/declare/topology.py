@@ -6,28 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from slidestat.declare.alerts import Alert
-from slidestat.declare.checks import (
-    check_alerts_of,
-    check_calendar,
-    check_computed,
-    check_conditions,
-    check_derived,
-    check_emit,
-    check_every_events,
-    check_exactly_once,
-    check_expected,
-    check_fields,
-    check_forgetting,
-    check_publish,
-    check_rankings_of,
-    check_repartition,
-    check_rows_of,
-    check_sources,
-    check_statistics,
-    check_synopses,
-    check_times,
-    check_topics,
-)
+from slidestat.declare.checks import check_events, check_figures, check_sources
 from slidestat.declare.derived import EMIT_WINDOWS, PARTITION, KeptFigures
 from slidestat.declare.fields import Field
 from slidestat.declare.kinds import DEFAULT
@@ -201,30 +180,13 @@ class Topology(KeptFigures):
 
     def __post_init__(self) -> None:
         check_values(self)
-        check_fields(self)
-        check_times(self)
+        check_events(self)
         for name, values in with_slos(self, self.slos).items():
             object.__setattr__(self, name, values)
         check_sources(self)
         if self.sources:
             object.__setattr__(self, "repartition", True)
-        check_topics(self)
-        check_statistics(self)
-        check_calendar(self)
-        check_forgetting(self)
-        check_derived(self)
-        check_emit(self)
-        check_every_events(self)
-        check_conditions(self)
-        check_computed(self)
-        check_publish(self)
-        check_synopses(self)
-        check_repartition(self)
-        check_exactly_once(self)
-        check_alerts_of(self)
-        check_rankings_of(self)
-        check_expected(self)
-        check_rows_of(self)
+        check_figures(self)
 
 
 WITHOUT_READERS: Mapping[str, Any] = MappingProxyType(

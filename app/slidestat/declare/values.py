@@ -1,6 +1,6 @@
 """The values that a declaration is given: of the right kind, or refused with what to write."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, TypeGuard
 
@@ -22,6 +22,14 @@ def require_list(name: str, value: object, advice: str) -> Sequence[Any]:
     if is_list(value):
         return value
     raise SlidestatError(f"{name} is {value!r}, which is not a list.", advice)
+
+
+def check_choice(name: str, value: object, known: Iterable[str]) -> None:
+    """Raise SlidestatError unless a value is one of those that are known."""
+    choices = tuple(known)  # The value may be anything, also unhashable.
+    if value not in choices:
+        listed = ", ".join(f'"{it}"' for it in choices)
+        raise SlidestatError(f"{name} is {value!r}.", f"Give one of {listed}.")
 
 
 def check_whole(kind: str, name: str, value: object, least: int, most: int) -> None:

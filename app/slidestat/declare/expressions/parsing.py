@@ -44,12 +44,8 @@ def parsed(text: str, what: str) -> Node:
     Raises SlidestatError, naming `what`, for a text that is no expression, and for one with
     operators or functions that are not supported.
     """
-    _check_length(text, what)
-    with _not_too_deep(what):
-        node = _Reader(text, what).node(_tree(text, what))
-        _check_tests(text, what)
-        _check_levels(node, what)
-        return node
+    with _limits_of(text, what):
+        return _node(_tree(text, what), text, what)
 
 
 def parsed_with_name(text: str, what: str, example: str) -> tuple[Node, str]:
@@ -57,21 +53,30 @@ def parsed_with_name(text: str, what: str, example: str) -> tuple[Node, str]:
 
     Raises SlidestatError as `parsed`, and for a text of another form, with the `example`.
     """
-    _check_length(text, what)
-    with _not_too_deep(what):
+    with _limits_of(text, what):
         tree, name = _named_tree(text, what, example)
-        node = _Reader(text, what).node(tree)
-        _check_tests(text, what)
-        _check_levels(node, what)
-        return node, name
+        return _node(tree, text, what), name
 
 
-def _check_length(text: str, what: str) -> None:
+@contextmanager
+def _limits_of(text: str, what: str) -> Iterator[None]:
+    """Raise SlidestatError for a text that is too long, or nested too deep to be parsed."""
     if len(text) > _MOST_CHARACTERS:
         raise SlidestatError(
             f"{what} is {len(text):,} characters long.",
             f"Write at most {_MOST_CHARACTERS:,} characters.",
         )
+    try:
+        yield
+    except RecursionError as error:
+        raise _too_deep(what) from error
+
+
+def _node(tree: exp.Expression, text: str, what: str) -> Node:
+    node = _Reader(text, what).node(tree)
+    _check_tests(text, what)
+    _check_levels(node, what)
+    return node
 
 
 def _check_tests(text: str, what: str) -> None:
@@ -119,14 +124,6 @@ def _check_levels(node: Node, what: str) -> None:
         raise _too_deep(what)
 
 
-@contextmanager
-def _not_too_deep(what: str) -> Iterator[None]:
-    try:
-        yield
-    except RecursionError as error:
-        raise _too_deep(what) from error
-
-
 def _too_deep(what: str) -> SlidestatError:
     return SlidestatError(
         f"{what} is nested too deep.",
@@ -156,11 +153,10 @@ def _named_tree(text: str, what: str, example: str) -> tuple[Any, str]:
     raise SlidestatError(f"{what} has {text!r}, which is not one expression as a name.", advice)
 
 
-def _example() -> str:
-    return (
-        "Write a condition as SQL has it, such as status >= 500 and path like '/api/%'; a field"
-        ' whose name is a word of SQL, or has other signs than letters, in double quotes: "order".'
-    )
+_EXAMPLE = (
+    "Write a condition as SQL has it, such as status >= 500 and path like '/api/%'; a field"
+    ' whose name is a word of SQL, or has other signs than letters, in double quotes: "order".'
+)
 
 
 def _tree(text: str, what: str) -> Any:
@@ -174,9 +170,9 @@ def _tree(text: str, what: str) -> Any:
         near = ""
         if isinstance(error, ParseError) and error.errors and error.errors[0].get("highlight"):
             near = f" near {error.errors[0]['highlight']!r}"
-        raise SlidestatError(f"{what} is {text!r}, which is no SQL{near}.", _example()) from error
+        raise SlidestatError(f"{what} is {text!r}, which is no SQL{near}.", _EXAMPLE) from error
     if len(found) != 1 or found[0] is None:
-        raise SlidestatError(f"{what} is {text!r}, which is not one expression.", _example())
+        raise SlidestatError(f"{what} is {text!r}, which is not one expression.", _EXAMPLE)
     return found[0]
 
 

@@ -277,6 +277,7 @@ class Sketched(ValueStatistic):
     # Decimals of `delta` that are kept; of `epsilon` they are six.
     delta_places: ClassVar[int] = 9
     seed_bits: ClassVar[int] = 63
+    limits = None  # as items have none
     epsilon: float = 0.1
     delta: float = 0.01
     seed: int = 0
@@ -293,11 +294,6 @@ class Sketched(ValueStatistic):
         check_places(self.kind, "epsilon", self.epsilon, PLACES)
         check_places(self.kind, "delta", self.delta, self.delta_places)
         check_seed(self.kind, self.seed, self.seed_bits)
-
-    @property
-    def limits(self) -> None:
-        """The limits of items: none."""
-        return
 
     def promise(self, _span: int) -> Promise:
         return Promise(relative_error=self.epsilon, confidence=1 - self.delta)

@@ -261,17 +261,13 @@ class Items(ValueStatistic):
     has_past: ClassVar[bool] = True
     least_figure: ClassVar[float] = 0.0
     epsilons: ClassVar[tuple[float, float]] = 0.0001, 1
+    limits = None  # as items have none
     items: Sequence[str] = ()
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "items", checked_items(self.kind, self.items, least=1))
-
-    @property
-    def limits(self) -> None:
-        """The limits of items: none."""
-        return
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return ItemsRunner(

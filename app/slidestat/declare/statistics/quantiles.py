@@ -37,15 +37,6 @@ _LEAST = 2.0**-30
 _DECIMALS = 6
 
 
-def check_decimals_of_quantile(quantile: float) -> None:
-    """Raise SlidestatError for a quantile of more than six decimals."""
-    if round(quantile, _DECIMALS) != quantile:
-        raise SlidestatError(
-            f"the quantile {quantile!r} has more than six decimals.",
-            f"Give {round(quantile, _DECIMALS)!r}.",
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class QuantileStatistic(ValueStatistic):
     """The part that all quantiles share: which ones are asked for.
@@ -68,7 +59,11 @@ class QuantileStatistic(ValueStatistic):
         # No figure is of the quantile -0.0.
         object.__setattr__(self, "quantiles", tuple(abs(float(p)) for p in self.quantiles))
         for quantile in self.quantiles:
-            check_decimals_of_quantile(quantile)
+            if round(quantile, _DECIMALS) != quantile:
+                raise SlidestatError(
+                    f"the quantile {quantile!r} has more than six decimals.",
+                    f"Give {round(quantile, _DECIMALS)!r}.",
+                )
         if len(set(self.quantiles)) != len(self.quantiles):
             raise SlidestatError(
                 f"the quantiles are {_listed(self.quantiles)}.", "Give each of them once."

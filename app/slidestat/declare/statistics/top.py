@@ -275,6 +275,7 @@ class TopItems(WeighedStatistic, ListStatistic):
     has_past: ClassVar[bool] = True
     epsilons: ClassVar[tuple[float, float]] = 0.001, 0.5
     keeps_decimals: ClassVar[bool] = True
+    limits = None  # as items have none
     limit: int = _LIMIT
     share: float = 0.0
     epsilon: float = 0.01
@@ -318,11 +319,6 @@ class TopItems(WeighedStatistic, ListStatistic):
     @property
     def weight_limits(self) -> Limits:
         return Limits(0.0, float(_LARGEST // 10**self.decimals))
-
-    @property
-    def limits(self) -> None:
-        """The limits of items: none."""
-        return
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return self.top_runner(span, field)
@@ -443,11 +439,6 @@ class Sample(ListStatistic):
         super().__post_init__()
         check_whole(self.kind, "size", self.size, 1, _LARGEST_SIZE)
         check_seed(self.kind, self.seed, 63)
-
-    @property
-    def limits(self) -> Limits:
-        """The limits: any number."""
-        return Limits()
 
     def runner(self, span: int, field: FieldPath) -> Runner:
         return SampleRunner(synopses.SampleParameters(self.size, span, self.seed), field)
