@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer
-from slidestat.web.answers.keys import registry_of
+from slidestat.web.answers.keys import FigureGauges
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 from tests.web.serving import TOPOLOGY, get, serving, serving_of
@@ -126,7 +126,7 @@ def test_items_that_are_named_are_gauges_and_lists_are_none() -> None:
     answer = KeyAnswer("t", "k", 1_700_000_000_000, figures, "s", 0, 1)
     told = [
         (labels["statistic"], labels["item"], value)
-        for name, labels, value in gauges(generate_latest(registry_of([answer], {"top"})))
+        for name, labels, value in gauges(generate_latest(FigureGauges([answer], {"top"})))
         if name == "slidestat_figure"
     ]
     assert told == [("pages", "/a", 2.0)]

@@ -1,6 +1,8 @@
 """Errors for an HTTP client: a status, what is wrong, what to do."""
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 from aiohttp import web
@@ -29,9 +31,13 @@ class HttpError(Exception):
         self.headers = headers or {}
 
 
-def bad_request(error: SlidestatError) -> HttpError:
-    """Return the HTTP error for an invalid parameter."""
-    return HttpError(400, error.message, error.advice)
+@contextmanager
+def parsing() -> Iterator[None]:
+    """Make errors of what a request asks for HttpErrors of an invalid parameter."""
+    try:
+        yield
+    except SlidestatError as error:
+        raise HttpError(400, error.message, error.advice) from error
 
 
 def unavailable(message: str) -> HttpError:
@@ -76,7 +82,8 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         allow = error.headers.get("Allow")
         return json_response(
             Fault(
-                f"{error.status} {error.reason}: {request.method} {request.path}.", _advice(error)
+                f"{error.status} {error.reason}: {request.method} {request.path}.",
+                _ADVICE.get(error.status, "Correct the request."),
             ),
             error.status,
             {"Allow": allow} if allow else None,
@@ -85,7 +92,3 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         _log.exception("%s %s", request.method, request.path)
         body = Fault("The worker could not answer.", "Its log says why; this is its own fault.")
         return json_response(body, 500)
-
-
-def _advice(error: web.HTTPException) -> str:
-    return _ADVICE.get(error.status, "Correct the request.")

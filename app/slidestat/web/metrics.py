@@ -21,7 +21,6 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from slidestat.engine.partition_work import PartitionWork
 from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology
 from slidestat.live.observed import LATENCY_BOUNDS_S, Latencies
@@ -59,6 +58,12 @@ def chosen_format(request: web.Request) -> tuple[Callable[[Collector], bytes], s
     return choose_encoder(best)
 
 
+def exposition(request: web.Request, collector: Collector) -> web.Response:
+    """Return a response with the metrics of a collector."""
+    encode, content_type = chosen_format(request)
+    return web.Response(body=encode(collector), headers={"Content-Type": content_type})
+
+
 def worker_registry(
     topologies: Mapping[str, LiveTopology], remaining: Callable[[], int]
 ) -> CollectorRegistry:
@@ -79,7 +84,7 @@ class WorkerCollector(Collector):
     def __init__(
         self, topologies: Mapping[str, LiveTopology], remaining: Callable[[], int]
     ) -> None:
-        self._topologies = topologies
+        self._lives = topologies
         self._remaining = remaining
 
     def collect(self) -> Iterator[Metric]:
@@ -92,26 +97,6 @@ class WorkerCollector(Collector):
             "Changelog records to be read before the worker goes on.",
             self._remaining(),
         )
-        yield from _Topologies(self._topologies).metrics()
-
-
-class _Topologies:
-    """The metrics of all topologies, at one moment."""
-
-    def __init__(self, topologies: Mapping[str, LiveTopology]) -> None:
-        self._lives = topologies
-        self._work: dict[tuple[str, str], PartitionWork] = {
-            (name, str(partition)): work
-            for name, live in topologies.items()
-            for partition, work in sorted(live.held.observed.partitions.items())
-        }
-        self._status: dict[tuple[str, str], PartitionStatus] = {
-            (name, str(status.partition)): status
-            for name, live in topologies.items()
-            for status in _status(live)
-        }
-
-    def metrics(self) -> Iterator[Metric]:
         yield from self._of_records()
         yield from self._of_flushes()
         yield from self._of_synopses()
@@ -235,6 +220,11 @@ class _Topologies:
         yield latency
 
     def _of_work(self) -> Iterator[Metric]:
+        works = {
+            (name, str(partition)): work
+            for name, live in self._lives.items()
+            for partition, work in sorted(live.held.observed.partitions.items())
+        }
         records = CounterMetricFamily(
             "slidestat_records",
             "Records taken in, by what became of them; repeated ones had been read before.",
@@ -245,7 +235,7 @@ class _Topologies:
             "States of keys that a batch needed, by whether they were in memory.",
             labels=[*_PARTITION, "result"],
         )
-        for labels, work in self._work.items():
+        for labels, work in works.items():
             for outcome in ("counted", "dead", "late", "passed_over", "repeated"):
                 records.add_metric([*labels, outcome], getattr(work, outcome))
             lookups.add_metric([*labels, "hit"], work.cache_hits)
@@ -258,7 +248,7 @@ class _Topologies:
             ("slidestat_kernel_seconds", "Of it, time in the synopses' kernels.", "kernel_s"),
         ):
             family = CounterMetricFamily(name, text, labels=_PARTITION)
-            for labels, work in self._work.items():
+            for labels, work in works.items():
                 family.add_metric(labels, getattr(work, field))
             yield family
 
@@ -288,7 +278,9 @@ class _Topologies:
             " partition's whole life.",
             labels=[*_PARTITION, "statistic"],
         )
-        for labels, status in self._status.items():
+        statuses = ((name, it) for name, live in self._lives.items() for it in _status(live))
+        for name, status in statuses:
+            labels = name, str(status.partition)
             if status.end_offset is not None:
                 lag.add_metric(labels, max(0, status.end_offset - status.next_offset))
             waiting.add_metric(labels, status.waiting)

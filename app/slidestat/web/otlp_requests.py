@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from os import urandom
-from typing import Any
+from typing import Any, ClassVar
 
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
@@ -25,24 +25,43 @@ def _module(name: str) -> Any:
 
 
 class Requests:
-    """A writer of requests about a resource."""
+    """A writer of requests about a resource, to the service of a `signal`, which may reject some of
+    `what` it is sent, and counts them in the field `rejected`.
+    """
+
+    signal: ClassVar[str]
+    what: ClassVar[str]
+    rejected: ClassVar[str]
 
     def __init__(self, resource: Mapping[str, str]) -> None:
         """Create the writer; raises SlidestatError without the packages of the extra."""
         self._common = _module("common.v1.common_pb2")
-        self._partial_success: Any = None  # What the answers of its service have in them.
+        self._service = _module(f"collector.{self.signal}.v1.{self.signal}_service_pb2")
         self._resource = list(self._attributes(resource))
 
     def refused(self, answer: bytes) -> str:
         """Return what a collector says of what it did not take; "" if it took all."""
-        raise NotImplementedError
+        found = self._decoded("ServiceResponse", answer).partial_success
+        rejected, message = getattr(found, self.rejected), str(found.error_message)[:MOST_WORDS]
+        if not rejected:
+            return message and f"all {self.what} are taken, with a warning: {message}"
+        return f"{rejected} {self.what} were refused: {message}"
 
     def reason(self, answer: bytes) -> str:
         """Return why a collector took nothing: the text of its google.rpc.Status, which is the same
         field as in a partial success.
         """
-        rejected = _decoded(self._partial_success, answer)
-        return str(rejected.error_message)[:MOST_WORDS]
+        return str(self._decoded("PartialSuccess", answer).error_message)[:MOST_WORDS]
+
+    def _decoded(self, kind: str, answer: bytes) -> Any:
+        """Return an answer, an empty one for what is none: not all that answers is a collector."""
+        from google.protobuf.message import DecodeError  # of the extra
+
+        message = getattr(self._service, f"Export{self.signal.title()}{kind}")
+        try:
+            return message.FromString(answer)
+        except DecodeError:
+            return message()
 
     def _described(self, of_resource: Any, of_scope: Any) -> None:
         of_resource.resource.attributes.extend(self._resource)
@@ -54,29 +73,13 @@ class Requests:
             yield self._common.KeyValue(key=name, value=self._common.AnyValue(**{kind: value}))
 
 
-def _refusal(rejected: int, what: str, message: str) -> str:
-    if not rejected:
-        return message and f"all {what} are taken, with a warning: {message[:MOST_WORDS]}"
-    return f"{rejected} {what} were refused: {message[:MOST_WORDS]}"
-
-
-def _decoded(kind: Any, answer: bytes) -> Any:
-    """Return an answer, an empty one for what is none: not all that answers is a collector's."""
-    from google.protobuf.message import DecodeError  # of the extra
-
-    try:
-        return kind.FromString(answer)
-    except DecodeError:
-        return kind()
-
-
 class MetricRequests(Requests):
     """A writer of requests with metrics."""
 
+    signal, what, rejected = "metrics", "points", "rejected_data_points"
+
     def __init__(self, resource: Mapping[str, str]) -> None:
         super().__init__(resource)
-        self._service = _module("collector.metrics.v1.metrics_service_pb2")
-        self._partial_success = self._service.ExportMetricsPartialSuccess
         self._metrics = _module("metrics.v1.metrics_pb2")
         self._since_ns = time.time_ns()
 
@@ -89,10 +92,6 @@ class MetricRequests(Requests):
         of_scope.metrics.extend(self._converted(metrics, now_ns))
         written: bytes = request.SerializeToString()
         return written
-
-    def refused(self, answer: bytes) -> str:
-        rejected = _decoded(self._service.ExportMetricsServiceResponse, answer).partial_success
-        return _refusal(rejected.rejected_data_points, "points", rejected.error_message)
 
     def _converted(self, metrics: Iterable[Metric], now_ns: int) -> Iterator[Any]:
         for metric in metrics:
@@ -150,10 +149,10 @@ class MetricRequests(Requests):
 class SpanRequests(Requests):
     """A writer of requests with spans: one of a batch, and within it one of each step."""
 
+    signal, what, rejected = "trace", "spans", "rejected_spans"
+
     def __init__(self, resource: Mapping[str, str]) -> None:
         super().__init__(resource)
-        self._service = _module("collector.trace.v1.trace_service_pb2")
-        self._partial_success = self._service.ExportTracePartialSuccess
         self._trace = _module("trace.v1.trace_pb2")
 
     def request(self, traces: Iterable[BatchTrace]) -> bytes:
@@ -166,10 +165,6 @@ class SpanRequests(Requests):
             of_scope.spans.extend(self._spans(trace))
         written: bytes = request.SerializeToString()
         return written
-
-    def refused(self, answer: bytes) -> str:
-        rejected = _decoded(self._service.ExportTraceServiceResponse, answer).partial_success
-        return _refusal(rejected.rejected_spans, "spans", rejected.error_message)
 
     def _spans(self, trace: BatchTrace) -> Iterator[Any]:
         trace_id, root = urandom(16), urandom(8)

@@ -74,22 +74,12 @@ class Page:
 
     def add_to(self, app: web.Application) -> None:
         """Route to the files."""
-        app.add_routes(
-            [
-                web.get(PAGE_PATH, self.index),
-                web.get(STATIC_PATH + "{path:.+}", self.file),
-            ]
-        )
+        paths = PAGE_PATH, STATIC_PATH + "{path:.+}"
+        app.add_routes([web.get(path, self.serve) for path in paths])
 
-    async def index(self, request: web.Request) -> web.Response:
-        """Serve the page itself."""
-        return self._response(request, "index.html")
-
-    async def file(self, request: web.Request) -> web.Response:
-        """Serve a file that the page loads."""
-        return self._response(request, request.match_info["path"])
-
-    def _response(self, request: web.Request, path: str) -> web.Response:
+    async def serve(self, request: web.Request) -> web.Response:
+        """Serve the page itself, or a file that it loads."""
+        path = request.match_info.get("path", "index.html")
         body = self._files.get(path)
         if body is None:
             raise web.HTTPNotFound

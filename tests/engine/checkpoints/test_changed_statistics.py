@@ -39,7 +39,7 @@ from slidestat.errors import SlidestatError
 from slidestat.live.live_query import LiveQuery
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.testing.driver import TopologyDriver
-from slidestat.web.answers.keys import registry_of
+from slidestat.web.answers.keys import FigureGauges
 from tests.engine.cases import AGES, EVERY_STATISTIC, Case, cases, laws, topology
 from tests.engine.checks import check_figures, emissions_of
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore, Partition, batch_of, rows_of
@@ -670,7 +670,7 @@ def test_ranks_and_metrics_do_not_pass_a_part_of_a_window_for_all_of_it() -> Non
     assert [it.counted_from_ms for it in answer.ranks or ()] == [None, TICK + 121]
     answer = LiveQuery(after).answer(one.view(), "k")
     assert answer is not None
-    gauges = registry_of([answer], ()).collect()
+    gauges = FigureGauges([answer], ()).collect()
     of_figures = [s.labels for g in gauges for s in g.samples if "statistic" in s.labels]
     told = {(labels["statistic"], labels["window"]) for labels in of_figures}
     assert told == {("count", "100ms"), ("count", "1s"), ("quantile", "100ms")}

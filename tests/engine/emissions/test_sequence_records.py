@@ -44,7 +44,7 @@ from slidestat.schemas.sequence import (
 )
 from slidestat.schemas.synopsis import PartyClock
 from slidestat.testing.records import MemoryStore
-from slidestat.web.answers.keys import registry_of
+from slidestat.web.answers.keys import FigureGauges
 from tests.engine.cases import EVERY_STATISTIC
 from tests.engine.memory import batch_of
 from tests.engine.model import Record
@@ -343,6 +343,6 @@ def test_the_command_names_numbers() -> None:
 
 def test_gauges_of_a_sequence_are_no_timestamps() -> None:
     """Prometheus would take a number for a moment of 1970."""
-    text = generate_latest(registry_of([ANSWERS[2]], ())).decode()
+    text = generate_latest(FigureGauges([ANSWERS[2]], ())).decode()
     assert 'slidestat_figure_window_end_seq{key="k",topology="law"} 840.0' in text
     assert "timestamp_seconds{" not in text

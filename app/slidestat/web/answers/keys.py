@@ -9,13 +9,11 @@ from itertools import accumulate, groupby, islice
 
 import msgspec
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from slidestat.declare.statistics.base import ListStatistic
-from slidestat.errors import SlidestatError
 from slidestat.live.live_ranking import figures_to_rank_by
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.repartition.moved_from import in_all
@@ -48,12 +46,11 @@ from slidestat.web.answers.workers import (
     OtherWorkers,
     ThisWorker,
     answer_of,
-    answering,
     checked,
     in_two_places,
 )
-from slidestat.web.errors import HttpError, bad_request, json_response
-from slidestat.web.metrics import chosen_format
+from slidestat.web.errors import HttpError, json_response, parsing
+from slidestat.web.metrics import exposition
 from slidestat.web.peers import Peers
 from slidestat.web.turns import Turns
 
@@ -67,16 +64,11 @@ _LABELS = ("topology", "key", "statistic", "window", "quantile", "at_least", "be
 _BUCKET_LABELS = ("topology", "key", "statistic", "window", "le")
 
 
-def registry_of(answers: Sequence[KeyAnswer], lists: Container[str]) -> CollectorRegistry:
-    """Return the gauges of answers; none of the statistics in `lists`, which list other items from
-    time to time.
+class FigureGauges(Collector):
+    """The gauges of answers; none of the statistics in `lists`, which list other items from time to
+    time.
     """
-    registry = CollectorRegistry()
-    registry.register(_FigureGauges(answers, lists))
-    return registry
 
-
-class _FigureGauges(Collector):
     def __init__(self, answers: Sequence[KeyAnswer], lists: Container[str]) -> None:
         self._answers = answers
         self._lists = lists
@@ -219,11 +211,9 @@ class KeyAnswers:
         live = self._here.topology(request)
         is_for_here = self._here.is_for_here(request)
         async with self._questions.one():
-            try:
+            with parsing():
                 key, query = _key_of(request, place=-1)
                 question = key_query(live.topology, query)
-            except SlidestatError as error:
-                raise bad_request(error) from error
             epoch, found = await self._here.see(live, lambda view: view.alone(key))
             held = [view for view in found if view is not None]
             if len(held) > 1:
@@ -237,12 +227,10 @@ class KeyAnswers:
     async def figure_metrics(self, request: web.Request) -> web.Response:
         """Answer Prometheus with the figures of the requested keys that are here."""
         live = self._here.topology(request)
-        try:
+        with parsing():
             keys, query = keys_in_query(request.rel_url.raw_query_string)
             # A gauge is as of now; Prometheus has the past of what it scrapes.
             question = key_query(live.topology, query, can_be_past=False)
-        except SlidestatError as error:
-            raise bad_request(error) from error
         async with self._questions.one():
             _, views = await self._here.see(live, lambda view: [view.alone(key) for key in keys])
             found = [
@@ -251,21 +239,18 @@ class KeyAnswers:
                 for key, view in zip(keys, of_partition, strict=True)
                 if view is not None
             ]
-        topology = answering(live)
+        topology = live.topology.answering
         statistics = zip(topology.labels, topology.statistics, strict=True)
         lists = {label for label, known in statistics if isinstance(known, ListStatistic)}
-        gauges = registry_of([answer for answer in found if answer is not None], lists)
-        encode, content_type = chosen_format(request)
-        return web.Response(body=encode(gauges), headers={"Content-Type": content_type})
+        answers = [answer for answer in found if answer is not None]
+        return exposition(request, FigureGauges(answers, lists))
 
     async def show_history(self, request: web.Request) -> web.Response:
         """Answer with the newest emissions of a key on the output topic."""
         live = self._here.topology(request)
-        try:
+        with parsing():
             key, query = _key_of(request, place=-2)
             no_query(query)
-        except SlidestatError as error:
-            raise bad_request(error) from error
         is_for_here = self._here.is_for_here(request)
         async with self._questions.one():
             epoch, found = await self._here.see(
@@ -359,7 +344,7 @@ class TopologyAnswers:
         return WorkerStatus(self._url, "ready", 0, live.status(), live.held.firing(), moves)
 
     def _describe(self, live: LiveTopology) -> TopologyDescription:
-        declared, topology = live.topology, answering(live)
+        declared, topology = live.topology, live.topology.answering
         return TopologyDescription(
             name=declared.name,
             source=declared.events_topic,

@@ -9,13 +9,11 @@ from typing import TypeVar, cast
 from urllib.parse import urlencode
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from slidestat.engine.emissions.rankings import keys_in_two_places
 from slidestat.engine.view import PartitionView
-from slidestat.errors import SlidestatError
 from slidestat.live.live_ranking import KeySlice, LiveRanking
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.schemas.query import KeyTable, RankedKey, RankingAnswer, RankingPart
@@ -33,8 +31,8 @@ from slidestat.web.answers.workers import (
     in_two_places,
     require_same,
 )
-from slidestat.web.errors import HttpError, bad_request, json_response, unavailable
-from slidestat.web.metrics import chosen_format
+from slidestat.web.errors import HttpError, json_response, parsing, unavailable
+from slidestat.web.metrics import exposition
 from slidestat.web.turns import Turns
 
 Seen = TypeVar("Seen")
@@ -117,11 +115,9 @@ class RankingAnswers:
         """
         live = self._here.topology(request)
         is_for_here = self._here.is_for_here(request)
-        try:
+        with parsing():
             keys, query = keys_in_query(request.rel_url.raw_query_string)
             asked = table_query(live.topology, query, len(keys))
-        except SlidestatError as error:
-            raise bad_request(error) from error
 
         def read(view: View) -> tuple[KeySlice, Firing]:
             # A referee, which has others, is refused before.
@@ -146,10 +142,7 @@ class RankingAnswers:
         """Answer Prometheus with a ranking of the whole group."""
         live = self._here.topology(request)
         asked = checked(lambda query: ranking_query(live.topology, query, MOST_SERIES), request)
-        registry = CollectorRegistry()
-        registry.register(_PlaceGauges(await self._ranking(live, asked)))
-        encode, content_type = chosen_format(request)
-        return web.Response(body=encode(registry), headers={"Content-Type": content_type})
+        return exposition(request, _PlaceGauges(await self._ranking(live, asked)))
 
     async def _ranking(self, live: LiveTopology, asked: LiveRanking) -> RankingAnswer:
         epoch = live.epoch

@@ -7,13 +7,11 @@ from urllib.parse import quote
 import msgspec
 from aiohttp import web
 
-from slidestat.declare.topology import Topology
-from slidestat.errors import SlidestatError
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.live.looks import Looks
 from slidestat.schemas.query import KeyPage, KeyRow, KeyTable, RankingPart
 from slidestat.web.address import WORKER_HEADER
-from slidestat.web.errors import HttpError, bad_request, too_many, unavailable
+from slidestat.web.errors import HttpError, parsing, too_many, unavailable
 from slidestat.web.peers import ANSWER_S, Peers, Reply
 
 Parsed = TypeVar("Parsed")
@@ -62,19 +60,10 @@ class ThisWorker:
         return await self.looks.take(look)
 
 
-def answering(live: LiveTopology) -> Topology:
-    """Return the topology whose figures are in the answers: for a referee, the one whose synopses
-    it merges.
-    """
-    return live.topology.answering
-
-
 def checked(parse: Callable[[str], Parsed], request: web.Request) -> Parsed:
     """Return the query of a request; raises HttpError for one that cannot be parsed."""
-    try:
+    with parsing():
         return parse(request.rel_url.raw_query_string)
-    except SlidestatError as error:
-        raise bad_request(error) from error
 
 
 def require_ready(live: LiveTopology) -> None:
