@@ -16,6 +16,7 @@ import asyncio
 import random
 import time
 from collections.abc import Set
+from contextlib import suppress
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
@@ -55,24 +56,19 @@ class BootstrapContact:
         return is_answered
 
     async def _known(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                return await self._ask_known(cluster, topics)
-        except TimeoutError:
-            return False
-
-    async def _ask_known(self, cluster: ClusterMetadata, topics: Set[str]) -> bool:
         request = MetadataRequest(list(topics or ()) or None, allow_auto_topic_creation=False)
         brokers = [broker.nodeId for broker in self._client.cluster.brokers()]
-        for broker in random.sample(brokers, len(brokers)):
-            try:
-                metadata = await self._client.send(broker, request)
-            except KafkaError:
-                continue
-            if metadata.brokers:
-                cluster.update_metadata(metadata)
-                return True
-        cluster.failed_update(None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                for broker in random.sample(brokers, len(brokers)):
+                    try:
+                        metadata = await self._client.send(broker, request)
+                    except KafkaError:
+                        continue
+                    if metadata.brokers:
+                        cluster.update_metadata(metadata)
+                        return True
+                cluster.failed_update(None)
         return False
 
     async def _bootstrapped(self, cluster: ClusterMetadata) -> bool:

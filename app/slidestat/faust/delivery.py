@@ -247,22 +247,6 @@ async def _nothing_durable() -> Mapping[TP, int]:
     return {}
 
 
-def _no_notes() -> Mapping[TP, str]:
-    return {}
-
-
-def _nothing_needed(_tp: TP) -> int:
-    return sys.maxsize
-
-
-def _not_known(_now: float) -> None:
-    return None
-
-
-def _not_ahead(_batch: RecordBatch) -> None:
-    return None
-
-
 def no_member(group: str, error: BaseException) -> EndedError:
     """Return the error of a worker that is no member of its group any more."""
     return EndedError(
@@ -691,10 +675,10 @@ class BatchApp(faust.App):
 
     batch_topics: frozenset[str] = frozenset()
     before_commit: Callable[[], Awaitable[Mapping[TP, int]]] = staticmethod(_nothing_durable)
-    commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(_no_notes)
-    needed_offset: Callable[[TP], int] = staticmethod(_nothing_needed)
-    due_at: Callable[[float], float | None] = staticmethod(_not_known)
-    decode_ahead: Callable[[RecordBatch], None] = staticmethod(_not_ahead)
+    commit_notes: Callable[[], Mapping[TP, str]] = staticmethod(lambda: {})
+    needed_offset: Callable[[TP], int] = staticmethod(lambda _: sys.maxsize)
+    due_at: Callable[[float], float | None] = staticmethod(lambda _: None)
+    decode_ahead: Callable[[RecordBatch], None] = staticmethod(lambda _: None)
     make_web: Callable[[], Web]
     topics_error: Callable[[], Exception | None]
     group_lost: Callable[[Exception], None]

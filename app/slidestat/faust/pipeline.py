@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from faust.types import TP
 
@@ -37,41 +36,6 @@ from slidestat.repartition.moved_from import Behind
 from slidestat.schemas.query import PartitionStatus
 
 # Emit, for partitions that bring nothing, what there would be if nothing else came.
-
-
-class AheadTopics(NamedTuple):
-    """The topics for provisional emissions, and their producer."""
-
-    topics: OutputTopics
-    producer: ExpiringProducer
-
-
-async def look_ahead(
-    topology: Declared,
-    held: HeldPartitions,
-    ahead: AheadTopics,
-    offsets: SourceOffsets,
-) -> None:
-    """Emit provisionally for the partitions that have brought nothing for the topology's `idle`,
-    if it has one, and wait until it is acknowledged, or has expired when they were given up: one
-    that came later could replace what another worker has emitted meanwhile.
-    """
-    if not topology.idle_ms:
-        return
-    look = _Look(held, ahead.topics, offsets)
-    waited_since = time.monotonic() - topology.idle_ms / 1000
-    for partition, processor in tuple(held.processors.items()):
-        if look.is_given_up:
-            break
-        is_idle = held.arrived[partition] <= waited_since
-        if not is_idle or not offsets.is_end(partition, processor.next_offset):
-            continue
-        now = int(time.time() * 1000)  # Event times are those of the real world.
-        await look.emit(partition, processor, now)
-        if not look.is_given_up:
-            await look.publish(partition, processor, now)
-    if look.has_sent:
-        await ahead.producer.flush_while(lambda: not look.is_given_up)
 
 
 class _Look:
@@ -158,8 +122,7 @@ class Pipeline:
         self._outputs = OutputTopics(topology, outputs, *written)
         self._ahead = None
         if provisional is not None:
-            ahead = OutputTopics(topology, provisional, *written)
-            self._ahead = AheadTopics(ahead, provisional)
+            self._ahead = OutputTopics(topology, provisional, *written), provisional
         self.partitions = HeldPartitions(
             topology,
             table,
@@ -187,9 +150,27 @@ class Pipeline:
         self.order.forget()
 
     async def look_ahead(self) -> None:
-        """Emit provisionally for the partitions that have brought nothing for a while."""
-        if self._ahead is not None:
-            await look_ahead(self.topology, self.partitions, self._ahead, self.offsets)
+        """Emit provisionally for the partitions that have brought nothing for the topology's
+        `idle`, if it has one, and wait until it is acknowledged, or has expired when they were
+        given up: one that came later could replace what another worker has emitted meanwhile.
+        """
+        if self._ahead is None or not self.topology.idle_ms:
+            return
+        outputs, producer = self._ahead
+        look = _Look(self.partitions, outputs, self.offsets)
+        waited_since = time.monotonic() - self.topology.idle_ms / 1000
+        for partition, processor in tuple(self.partitions.processors.items()):
+            if look.is_given_up:
+                break
+            is_idle = self.partitions.arrived[partition] <= waited_since
+            if not is_idle or not self.offsets.is_end(partition, processor.next_offset):
+                continue
+            now = int(time.time() * 1000)  # Event times are those of the real world.
+            await look.emit(partition, processor, now)
+            if not look.is_given_up:
+                await look.publish(partition, processor, now)
+        if look.has_sent:
+            await producer.flush_while(lambda: not look.is_given_up)
 
     # Flushes.
 

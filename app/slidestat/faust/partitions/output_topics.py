@@ -49,7 +49,8 @@ class OutputTopics:
         """Queue all that a step led to, of a batch that was begun at `started`; None for what no
         batch led to.
         """
-        self.emit(effects.emissions, partition, started)
+        emissions = self._queue(self._topology.output_topic, effects.emissions, partition)
+        self._observed.emitted(partition, emissions, started)
         if self._topology.alert_topic is not None and effects.alerts:
             if self._topology.alert_headers:
                 for alert in effects.alerts:
@@ -63,13 +64,6 @@ class OutputTopics:
             self._send_letter(letter, partition, self._topology.dead_letter_topic)
         for letter in effects.late:
             self._send_letter(letter, partition, self._topology.late_topic)
-
-    def emit(
-        self, emissions: Sequence[OutputRecord], partition: int, started: float | None
-    ) -> None:
-        """Queue emissions; `started` is None for those that no batch led to."""
-        emissions = self._queue(self._topology.output_topic, emissions, partition)
-        self._observed.emitted(partition, emissions, started)
 
     def publish(
         self, published: Iterable[Publication | Clock], partition: int, *, provisional: bool = False

@@ -12,7 +12,6 @@ from slidestat.faust.table import StateTable
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.column_producer import bulk_producer
 from slidestat.kafka.producer import BulkProducer, ExpiringProducer
-from slidestat.repartition.elected_mover import ElectedMover
 
 # A provisional emission that is not acknowledged by then is never sent. The partition is another
 # worker's a session after the last heartbeat, of which there is one in 3 s, and what has expired is
@@ -82,12 +81,8 @@ class WorkerParts:
                 schemas=None if settings.registry is None else settings.registry.schemas,
                 provisional=self._provisional,
                 folder=settings.data_dir,
-                mover=self._mover_of(topology),
+                mover=settings.mover if topology.repartition else None,
                 is_first_start=topology.name in settings.first_starts,
             )
             for topology, table, codec in zip(settings.topologies, self.tables, codecs, strict=True)
         ]
-
-    def _mover_of(self, topology: Declared) -> ElectedMover | None:
-        """Return the mover of the records of a topology's source, None if they are not moved."""
-        return self._settings.mover if topology.repartition else None
