@@ -113,14 +113,8 @@ def broker(
     run_in_foreground(port, data_dir)
 
 
-app.command()(produce)
-app.command()(init)
-app.command()(doctor)
-app.command()(run)
-app.command()(replay)
-app.command()(seed)
-app.command()(alertmanager)
-app.command()(mcp)
+for _command in (produce, init, doctor, run, replay, seed, alertmanager, mcp):
+    app.command()(_command)
 
 
 @topology_app.command("show")
@@ -200,9 +194,8 @@ def schema(
         print(line)
 
 
-app.command()(watch)
-app.command()(query)
-app.command()(top)
+for _command in (watch, query, top):
+    app.command()(_command)
 
 
 @app.command()

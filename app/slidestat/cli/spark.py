@@ -63,7 +63,6 @@ def stream(
     from slidestat.declare.declared import require_emissions
     from slidestat.declare.forms.files import load_topology
     from slidestat.declare.times.lengths import duration_ms
-    from slidestat.options import Tables
     from slidestat.spark.lake.session import session_of_lake
 
     declared = load_topology(topology)

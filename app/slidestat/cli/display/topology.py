@@ -181,6 +181,11 @@ def _facts(topology: Topology) -> dict[str, str]:
     if topology.calendar_windows:
         windows += f", by the clocks of {topology.time_zone}"
     whole = topology.publishes_partitions
+    written = {}
+    if topology.writes_rows:
+        written["columns"] = ", ".join(column.name for column in topology.row_columns)
+    if topology.exactly_once:
+        written["commits"] = "outputs, states and progress in one transaction, for read_committed"
     published = {}
     if topology.publish:
         what = "whole partitions" if whole else f"the keys {', '.join(topology.publish)}"
@@ -204,8 +209,7 @@ def _facts(topology: Topology) -> dict[str, str]:
         **({"computes": "; ".join(topology.computed_texts)} if topology.computed else {}),
         "writes": topology.output_topic + _output_text(topology),
         **({"derives": "; ".join(topology.derived)} if topology.derived else {}),
-        **_rows(topology),
-        **_once(topology),
+        **written,
         **published,
         **_alerts(topology),
         "sets aside": f"{topology.dead_letter_topic}, {topology.late_topic}"
@@ -247,18 +251,6 @@ def _output_text(topology: Topology) -> str:
         "connect-json": ", in JSON with Kafka Connect's schema",
     }
     return written.get(topology.output_format, "")
-
-
-def _once(topology: Topology) -> dict[str, str]:
-    if not topology.exactly_once:
-        return {}
-    return {"commits": "outputs, states and progress in one transaction, for read_committed"}
-
-
-def _rows(topology: Topology) -> dict[str, str]:
-    if not topology.writes_rows:
-        return {}
-    return {"columns": ", ".join(column.name for column in topology.row_columns)}
 
 
 def _window(window: int, *, of_events: bool) -> str:
