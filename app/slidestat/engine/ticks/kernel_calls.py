@@ -1,7 +1,8 @@
 """Calls of the synopses' kernels: all keys of a slice in one call for each synopsis."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -195,7 +196,10 @@ class KernelCalls:
             known[runs.first] = synopses
             start = self._starts.get(runner)
             own = work if start is None else work.among(events.times >= start)
-            answered |= self._answered(runner, known.tolist(), own)
+            stored = known.tolist()
+            with self._called(runner):
+                for each, run in self._calls[runner]:
+                    answered[each] = run(stored, own)
         return Ran(runs, answered)
 
     def ask(self, states: States, queries: Queries) -> dict[Runner, Answered]:
@@ -211,7 +215,10 @@ class KernelCalls:
         work = self._work(starts, none.times, none, query_starts, times)
         answered: dict[Runner, Answered] = {}
         for runner, synopses in zip(self._runners, states.synopses, strict=True):
-            answered |= self._answered(runner, synopses.tolist(), work)
+            stored = synopses.tolist()
+            with self._called(runner):
+                for each, run in self._calls[runner]:
+                    answered[each] = run(stored, work)
         return answered
 
     def _work(
@@ -241,13 +248,12 @@ class KernelCalls:
             dict(zip(columns.conditions, events.conditions, strict=True)),
         )
 
-    def _answered(
-        self, runner: Runner, stored: Sequence[bytes | None], work: Work
-    ) -> dict[Runner, Answered]:
-        """Call kernels over a runner's states, and time it; say what users can do about errors."""
+    @contextmanager
+    def _called(self, runner: Runner) -> Iterator[None]:
+        """Time calls of kernels over a runner's states, and say what users can do about errors."""
         started = perf_counter()
         try:
-            return {each: run(stored, work) for each, run in self._calls[runner]}
+            yield
         except WindowTooLargeError as error:
             raise SlidestatError(
                 f"The {runner.meaning} has outgrown its window: {error.rule}.",

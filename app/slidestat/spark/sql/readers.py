@@ -64,7 +64,8 @@ class Reader(RunsInWorker):
     ) -> pd.DataFrame:
         """Return estimate, lower and upper of each row; nulls where there is none."""
         rows = [
-            found and figure_of(found, _asked(answer, found)) for found in self._read(data, n, at)
+            None if found is None else figure_of(found, _asked(answer, found))
+            for found in self._read(data, n, at)
         ]
         return _table(rows, FIGURE)
 

@@ -4,19 +4,21 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 Numbers are 32 bits in 64-bit integers.
 """
 
+import numpy as np
+
 from slidestat.kernels.compile import borrowing_kernel
 
 _MASK = (1 << 32) - 1
+_32, _LOW = np.uint64(32), np.uint64(_MASK)
 _ROUNDS = 10
 
 
 @borrowing_kernel
 def _product(a: int, b: int) -> tuple[int, int]:
     """Return the high and the low 32 bits of a * b."""
-    # Compiled code wraps at 64 bits, of which the halves are right all the same; in plain Python,
-    # NumPy's numbers would complain, so they do not come here.
-    product = a * int(b)
-    return (product >> 32) & _MASK, product & _MASK
+    # Without a sign: the compiler takes it for granted that no product with one is beyond 2^63.
+    product = np.uint64(a) * np.uint64(b)
+    return int(np.int64(product >> _32)), int(np.int64(product & _LOW))
 
 
 @borrowing_kernel
