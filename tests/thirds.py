@@ -1,5 +1,5 @@
-"""A plugin for pytest that runs a third of the tests: `-p tests.thirds --third 0`, 1 or 2; and with
-`--third-of tests/spark` all but two thirds of those of a folder.
+"""A plugin for pytest that runs a third of the tests: `-p tests.thirds --third 0`, 1 or 2. With
+`--third-of tests/spark/` it is a third of that folder's, and all others.
 
 CI runs a third of the laws, of Spark's and of the longest tests at each commit, in turn, so that
 any three in a row have all.

@@ -37,7 +37,6 @@ from slidestat.produce.files import (
     DECOMPRESSORS,
     STANDARD_INPUT,
     WHOLE,
-    ByteSource,
     ByteStream,
     EventFile,
     Format,
@@ -420,11 +419,14 @@ class _JsonFields:
         return [name for name in names if not b"".join(self.written(name, rows))]
 
 
-class LentStream(ByteSource):
+class LentStream(io.RawIOBase):
     """A stream that only Arrow has: it is gone once no thread of Arrow's reads from it."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
+
+    def readable(self) -> bool:
+        return True
 
     def readinto(self, into: "memoryview") -> int:  # type: ignore[override]  # Any buffer is one.
         stream = self._stream

@@ -118,8 +118,12 @@ class Ledger:
         """Return 1 for each statistic that leaves the record at an offset out, by its label."""
         for entry in reversed(self._entries):
             if entry.offsets[0] <= offset:
-                row = np.searchsorted(entry.offsets, offset)
-                return {label: 1 for label, rows in entry.left_out.items() if row in rows}
+                row = int(np.searchsorted(entry.offsets, offset))
+                return {
+                    label: 1
+                    for label, rows in entry.left_out.items()
+                    if (place := np.searchsorted(rows, row)) < len(rows) and rows[place] == row
+                }
         return {}
 
     def settle(self, next_offset: int) -> Checkpoint:

@@ -121,8 +121,8 @@ class States:
 
 
 class Beside(NamedTuple):
-    """A key of which what is `kept` beside its synopses changed with its emissions up to `tick`;
-    the first of these was caused by the record at `first_offset`.
+    """A key whose extra block (`kept`, next to its synopses) changed with its emissions up to
+    `tick`; the first of these was caused by the record at `first_offset`.
     """
 
     key: str
