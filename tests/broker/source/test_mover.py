@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from slidestat.admin.worker_topics import prepare_topics
@@ -16,6 +16,7 @@ from slidestat.declare.topology import Topology
 from slidestat.errors import SlidestatError
 from slidestat.kafka.transactional_producer import LostError
 from slidestat.repartition import mover
+from slidestat.repartition.elected_mover import ELECTING_PARTITION, ElectedMover
 from slidestat.repartition.moved_from import Move
 from slidestat.repartition.mover import Mover
 from tests.broker.workers import Record, read_topic, wait_until
@@ -51,19 +52,33 @@ def event(key: str, place: int) -> bytes:
 
 
 def send(bootstrap: str, topology: Topology, values: Sequence[bytes], partition: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer, source = Producer({"bootstrap.servers": bootstrap}), topology.source
+    # A broker may not know of a partition yet that was just added, and the client gives up at once.
+    wait_until(
+        lambda: partition in producer.list_topics(source, 10).topics[source].partitions,
+        f"{source} has partition {partition}",
+        30,
+    )
+    errors: list[KafkaError | None] = []
     for place, value in enumerate(values):
         headers = [("trace", b"%d" % place), ("trace", b"again"), ("none", None)]
         producer.produce(
-            topology.source, value, b"own", partition, timestamp=NOON + place, headers=headers
+            source,
+            value,
+            b"own",
+            partition,
+            timestamp=NOON + place,
+            headers=headers,
+            on_delivery=lambda error, _: errors.append(error),
         )
     assert producer.flush(30) == 0
+    assert errors == [None] * len(values)
 
 
 @contextmanager
 def moving(move: Move) -> Iterator[threading.Event]:
     """A mover at work in a thread, with an event that is set once it has ended; what ended it is
-    raised.
+    raised, also where it was waited for in vain.
     """
     stop, ended = threading.Event(), threading.Event()
     errors: list[Exception] = []
@@ -82,8 +97,21 @@ def moving(move: Move) -> Iterator[threading.Event]:
     finally:
         stop.set()
         thread.join(30)
-    if errors:
-        raise errors[0]
+        if errors:
+            raise errors[0]
+
+
+@contextmanager
+def elected(move: Move) -> Iterator[None]:
+    """A mover that begins anew where the brokers ended it for a while, as those of workers do."""
+    mover = ElectedMover(move)
+    mover.elect([ELECTING_PARTITION])
+    try:
+        yield
+    finally:
+        mover.stop()
+        if mover.failure is not None:
+            raise mover.failure
 
 
 def moved(bootstrap: str, topology: Topology) -> list[tuple[int, Record]]:
@@ -193,7 +221,7 @@ def test_partitions_that_the_source_gets_are_moved_too(
     """While it runs; keys stay where they are."""
     prepare_topics(bootstrap_servers, topology)
     send(bootstrap_servers, topology, [event("foobar", 0)], 0)
-    with moving(Move(bootstrap_servers, topology)):
+    with elected(Move(bootstrap_servers, topology)):
         until_moved(bootstrap_servers, topology, 1)
         added = NewPartitions(topology.source, PARTITIONS + 2)
         admin.create_partitions([added])[topology.source].result(30)
