@@ -31,7 +31,7 @@ from slidestat.produce.readers import Reader
 
 NOON = 1_764_072_000_000
 # More of those that are opened quickly; what is dear is tried on some.
-CSV_FILES, JSON_FILES, PARQUET_FILES = 4_000, 12_500, 4_000
+CSV_FILES, JSON_FILES, PARQUET_FILES = 1_500, 4_000, 1_500
 SHARED_EACH, SENT_EACH = 5, 3
 TOPOLOGY = Topology(
     name="filled",
