@@ -153,12 +153,13 @@ class Statistic(ABC):
         """
         return frozenset()
 
-    @abstractmethod
-    def numbers(self, answers: Mapping[str, Floats], windows: Floats) -> Floats:
-        """Return estimates, lowers and uppers as float64[3, queries, windows, series].
+    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
+        """Return estimates, lowers and uppers as float64[3, queries, windows, series]; here of one
+        series, its kind's.
 
-        `answers` are its runner's; `windows` float64[windows] the lengths asked for.
+        `answers` are its runner's; `_windows` float64[windows] the lengths asked for.
         """
+        return plain(answers[self.kind])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,9 +298,6 @@ class Sketched(ValueStatistic):
 
     def promise(self, _span: int) -> Promise:
         return Promise(relative_error=self.epsilon, confidence=1 - self.delta)
-
-    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
-        return plain(answers[self.kind])
 
 
 def labelled(kind: str, path: FieldPath | None) -> str:

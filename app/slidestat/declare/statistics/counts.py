@@ -66,9 +66,6 @@ class Count(Statistic):
         error = synopses.CountParameters(epsilon=self.epsilon, span=span).relative_error
         return Promise(relative_error=error)
 
-    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
-        return plain(answers["count"])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rate(Count):

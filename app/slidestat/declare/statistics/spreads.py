@@ -110,9 +110,6 @@ class _Spread(ValueStatistic):
     def runner(self, span: int, field: FieldPath) -> Runner:
         return SpreadRunner(self._parameters(span), field)
 
-    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
-        return plain(answers[self.kind])
-
     def _parameters(self, span: int) -> synopses.SpreadParameters:
         return synopses.SpreadParameters(epsilon=self.epsilon, span=span, decimals=self.decimals)
 

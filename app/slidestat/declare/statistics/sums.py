@@ -277,9 +277,6 @@ class LandmarkCount(Statistic):
     def promise(self, _span: int) -> Promise:
         return Promise()
 
-    def numbers(self, answers: Mapping[str, Floats], _windows: Floats) -> Floats:
-        return plain(answers[self.kind])
-
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkSum(ValueStatistic):
