@@ -154,7 +154,7 @@ class ItemCountRunner(UnitedRunner, PastRunner):
 
         require_question(work)
         counts = self._counts(self.top.lists(states, work.longer(ago), 0))
-        return Answered([], {}, self.listed(past_totals(counts[:, :, :-1], counts[:, :, -1:])))
+        return Answered([], {}, self.listed(past_totals(counts)))
 
     def union(self, asked: Unions) -> Answered:
         lists = self.top.union_lists(asked, 0)

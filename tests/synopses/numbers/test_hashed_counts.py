@@ -173,7 +173,7 @@ def test_the_union_of_parties_and_the_past_keep_the_bounds() -> None:
     alone = item_counts(parameters, counters)[:, 1]
     of_b = asked(parameters, all_times[1], all_items[1], wanted)[1]
     assert (alone == of_b).all()
-    past = past_totals(counters[:, :, 2:], counters[:, :, 1:2])[:, :, 1:]
+    past = past_totals(counters[:, :, [3, 1]])
     _, lowers, uppers = item_counts(parameters, past)[:, 0, 0]
     at = (times >= SPAN) & (times < 2 * SPAN - 10)
     before = np.array([np.count_nonzero(items[at] == item) for item in wanted])

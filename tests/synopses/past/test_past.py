@@ -55,8 +55,7 @@ def totals(parameters: Parameters, state: bytes, window: int, ago: int, now: int
     if isinstance(parameters, SumParameters):
         batch = batch.holding(np.empty(0))
     found = run_batch(parameters, [state], batch)
-    longer, since = np.array([found.estimates, found.lowers, found.uppers])[:, 0].T
-    return past_totals(longer, since)
+    return past_totals(np.array([found.estimates, found.lowers, found.uppers]))[:, 0, 0]
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0])

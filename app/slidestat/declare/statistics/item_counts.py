@@ -51,7 +51,7 @@ class ItemCountsRunner(CombinableRunner, UnitedRunner, PastRunner):
         from slidestat.synopses.past.past import past_totals
 
         _, counters = self._fed(states, work.longer(ago))
-        return Answered([], self._answers(past_totals(counters[:, :, :-1], counters[:, :, -1:])))
+        return Answered([], self._answers(past_totals(counters)))
 
     def union(self, asked: Unions) -> Answered:
         counters = synopses.union_hashed_counts(self.parameters, *asked, self._asked)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -109,14 +109,9 @@ class Work:
         events = np.diff(np.searchsorted(rows, self.starts))
         queries = np.diff(np.searchsorted(asked, self.query_starts))
         groups = np.flatnonzero(events + queries)
-        part = replace(
-            self,
+        part = self._of_rows(
+            rows,
             starts=np.append(0, np.cumsum(events[groups])),
-            times=self.times[rows],
-            numbers={path: values[rows] for path, values in self.numbers.items()},
-            items={
-                path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
-            },
             query_starts=np.append(0, np.cumsum(queries[groups])),
             query_times=self.query_times[asked],
             conditions={it: holds[rows] for it, holds in self.conditions.items()},
@@ -181,18 +176,21 @@ class Work:
         return replace(self._among(there), conditions=conditions)
 
     def _among(self, there: npt.NDArray[np.bool_]) -> Work:
-        starts, times, rows = self._where(there)
+        starts, _, rows = self._where(there)
         if rows is None:
             return self
+        return self._of_rows(rows, starts=starts, _made={"all": self.batch.taking(rows)})
+
+    def _of_rows(self, rows: Integers, **changed: Any) -> Work:
+        """Return the same work over the events in rows, with the fields `changed`."""
         return replace(
             self,
-            starts=starts,
-            times=times,
+            times=self.times[rows],
             numbers={path: values[rows] for path, values in self.numbers.items()},
             items={
                 path: items._replace(codes=items.codes[rows]) for path, items in self.items.items()
             },
-            _made={"all": self.batch.taking(rows)},
+            **changed,
         )
 
     def _where(self, there: npt.NDArray[np.bool_]) -> tuple[Integers, Integers, Integers | None]:
@@ -310,11 +308,7 @@ def added_past(runner: Runner, states: Sequence[bytes | None], work: Work, ago: 
 
     found = runner.run(states, work.longer(ago))
     return Answered(
-        found.states,
-        {
-            name: past_totals(answer[:, :, :-1], answer[:, :, -1:])
-            for name, answer in found.answers.items()
-        },
+        found.states, {name: past_totals(answer) for name, answer in found.answers.items()}
     )
 
 

@@ -77,7 +77,7 @@ class SpreadRunner(PartRunner, PastRunner):
         found = [past_spreads(known[group], time, windows, ago) for group, time in work.asked]
         answers = np.moveaxis(np.array(found).reshape(-1, len(_NAMES), 3, len(windows)), 0, 2)
         past = dict(zip(_NAMES, answers, strict=True))
-        return Answered([], past | {"events": past_totals(events[:, :, :-1], events[:, :, -1:])})
+        return Answered([], past | {"events": past_totals(events)})
 
 
 def _figures(mean: Bounded, variance: Bounded, deviation: Bounded) -> dict[str, Floats]:

@@ -26,12 +26,14 @@ from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameter
 from slidestat.synopses.value_quantiles.sketch import Known, known_of
 
 
-def past_totals(longer: Floats, since: Floats) -> Floats:
-    """Return float64[3, ...], estimates, lowers and uppers of counts, or of sums of what is not
-    negative, from those over the windows that are `longer`, and over what came `since`.
+def past_totals(totals: Floats) -> Floats:
+    """Return float64[3, Q, W, ...], estimates, lowers and uppers of counts, or of sums of what is
+    not negative, from float64[3, Q, W + 1, ...]: those over the longer windows, and at last over
+    what came since.
 
     Bounds are rounded outwards where a double cannot hold them.
     """
+    longer, since = totals[:, :, :-1], totals[:, :, -1:]
     lowers = np.maximum(rounded_sum(longer[1], -since[2], -np.inf), 0.0)
     uppers = np.maximum(rounded_sum(longer[2], -since[1], np.inf), lowers)
     return np.stack((lowers + (uppers - lowers) / 2, lowers, uppers))
