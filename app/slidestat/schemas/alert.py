@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
+from slidestat.schemas import doc
 from slidestat.schemas.emission import Figure, LostRecords
 
 
@@ -32,20 +32,16 @@ class Certainty(StrEnum):
 class Measured(msgspec.Struct, frozen=True):
     """A mean, a share, or a rate a second, of some events; null where nothing is known."""
 
-    estimate: Annotated[float | None, Meta(description="between the bounds")]
-    lower: Annotated[float | None, Meta(description="the exact one is not below it")]
-    upper: Annotated[float | None, Meta(description="the exact one is not above it")]
+    estimate: Annotated[float | None, doc("between the bounds")]
+    lower: Annotated[float | None, doc("the exact one is not below it")]
+    upper: Annotated[float | None, doc("the exact one is not above it")]
 
 
 # As they are declared of an alert: in its records, and in a key's answer.
-Severity = Annotated[str, Meta(description="how urgent it is, as declared; left out if nothing is")]
-Labels = Annotated[
-    dict[str, str], Meta(description="further labels, as declared; left out if there are none")
-]
-Annotations = Annotated[
-    dict[str, str], Meta(description="texts for people, as declared; left out likewise")
-]
-Runbook = Annotated[str, Meta(description="address of what to do, as declared; left out likewise")]
+Severity = Annotated[str, doc("how urgent it is, as declared; left out if nothing is")]
+Labels = Annotated[dict[str, str], doc("further labels, as declared; left out if there are none")]
+Annotations = Annotated[dict[str, str], doc("texts for people, as declared; left out likewise")]
+Runbook = Annotated[str, doc("address of what to do, as declared; left out likewise")]
 
 
 class FoundChange(msgspec.Struct, frozen=True):
@@ -53,14 +49,11 @@ class FoundChange(msgspec.Struct, frozen=True):
     makes it, but with a small probability.
     """
 
-    since_ms: Annotated[
-        int, Meta(description="where the window is cut so that its parts differ most surely")
-    ]
-    before: Annotated[Measured, Meta(description="from the start of the window until then")]
-    after: Annotated[Measured, Meta(description="from then on")]
+    since_ms: Annotated[int, doc("where the window is cut so that its parts differ most surely")]
+    before: Annotated[Measured, doc("from the start of the window until then")]
+    after: Annotated[Measured, doc("from then on")]
     delta: Annotated[
-        float,
-        Meta(description="the probability, at most, with which chance alone shows one at a tick"),
+        float, doc("the probability, at most, with which chance alone shows one at a tick")
     ]
 
 
@@ -72,53 +65,44 @@ class AlertChange(msgspec.Struct, frozen=True, omit_defaults=True):
     resolved with it.
     """
 
-    topology: Annotated[str, Meta(description="name of the topology")]
-    alert: Annotated[str, Meta(description="name of the alert")]
-    key: Annotated[str, Meta(description="the events' key")]
-    window_end_ms: Annotated[
-        int, Meta(description="end of the window that decided it, as in the emission")
-    ]
-    state: Annotated[AlertState, Meta(description="firing or resolved")]
-    certainty: Annotated[
-        Certainty, Meta(description="certain if the bounds say so, likely if the estimates do")
-    ]
+    topology: Annotated[str, doc("name of the topology")]
+    alert: Annotated[str, doc("name of the alert")]
+    key: Annotated[str, doc("the events' key")]
+    window_end_ms: Annotated[int, doc("end of the window that decided it, as in the emission")]
+    state: Annotated[AlertState, doc("firing or resolved")]
+    certainty: Annotated[Certainty, doc("certain if the bounds say so, likely if the estimates do")]
     since_ms: Annotated[
         int,
-        Meta(
-            description="firing: the window end from which on the condition held; resolved: that at"
+        doc(
+            "firing: the window end from which on the condition held; resolved: that at"
             " which it began to fire"
         ),
     ]
-    figures: Annotated[
-        list[Figure], Meta(description="those that the alert reads, as in the emission")
-    ]
-    source_topic: Annotated[str, Meta(description="topic of the events")]
-    source_partition: Annotated[int, Meta(description="partition of the events")]
+    figures: Annotated[list[Figure], doc("those that the alert reads, as in the emission")]
+    source_topic: Annotated[str, doc("topic of the events")]
+    source_partition: Annotated[int, doc("partition of the events")]
     source_offset: Annotated[
-        int, Meta(description="offset of the record that moved the watermark past the window's end")
+        int, doc("offset of the record that moved the watermark past the window's end")
     ]
     forgotten: Annotated[
-        bool,
-        Meta(description="whether it is resolved because the key's last event has left the span"),
+        bool, doc("whether it is resolved because the key's last event has left the span")
     ] = False
     confidence: Annotated[
-        float, Meta(description="probability with which the figures' bounds hold; 1 is always")
+        float, doc("probability with which the figures' bounds hold; 1 is always")
     ] = 1.0
     provisional: Annotated[
         bool,
-        Meta(
-            description="whether it is what would become of it if no record came: a final one with"
+        doc(
+            "whether it is what would become of it if no record came: a final one with"
             " the same key confirms it or takes it back"
         ),
     ] = False
     lost: Annotated[
-        LostRecords | None,
-        Meta(description="records that the figures may lack; left out if they lack none"),
+        LostRecords | None, doc("records that the figures may lack; left out if they lack none")
     ] = None
     severity: Severity = ""
     change: Annotated[
-        FoundChange | None,
-        Meta(description="of an alert that fires on a change: which one, and since when"),
+        FoundChange | None, doc("of an alert that fires on a change: which one, and since when")
     ] = None
     labels: Labels = msgspec.field(default_factory=dict)
     annotations: Annotations = msgspec.field(default_factory=dict)

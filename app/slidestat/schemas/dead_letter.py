@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+
+from slidestat.schemas import doc
 
 # Headers of what a letter has of the original record.
 ORIGINAL_KEY = "original_key"
@@ -54,12 +55,12 @@ class Reason(StrEnum):
 class DeadLetterHeaders(msgspec.Struct, frozen=True):
     """The headers of a dead letter, each a UTF-8 string."""
 
-    reason: Annotated[Reason, Meta(description="one of a fixed list")]
-    detail: Annotated[str, Meta(description="what was wrong, for a person")]
-    topic: Annotated[str, Meta(description="topic that the record came from")]
-    partition: Annotated[int, Meta(description="partition that it came from")]
-    offset: Annotated[int, Meta(description="its offset there")]
-    topology: Annotated[str, Meta(description="topology that refused it")]
+    reason: Annotated[Reason, doc("one of a fixed list")]
+    detail: Annotated[str, doc("what was wrong, for a person")]
+    topic: Annotated[str, doc("topic that the record came from")]
+    partition: Annotated[int, doc("partition that it came from")]
+    offset: Annotated[int, doc("its offset there")]
+    topology: Annotated[str, doc("topology that refused it")]
 
     def encode(self) -> list[tuple[str, bytes]]:
         """Return the Kafka headers, in the order of the fields."""

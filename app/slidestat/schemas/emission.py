@@ -9,7 +9,8 @@ sequence the time of writing. A header, `declaration`, says by which declaration
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+
+from slidestat.schemas import doc
 
 DECLARATION_HEADER = "declaration"
 """The header of an emission's record with the fingerprint of its declaration, UTF-8."""
@@ -30,61 +31,56 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
     events.
     """
 
-    statistic: Annotated[str, Meta(description="name of the statistic, such as count")]
-    estimate: Annotated[float | None, Meta(description="the estimate")]
-    lower: Annotated[float | None, Meta(description="the exact figure is not below this")]
-    upper: Annotated[float | None, Meta(description="the exact figure is not above this")]
-    window_ms: Annotated[
-        int | None, Meta(description="length n of a window of time; it starts at end - n")
-    ] = None
+    statistic: Annotated[str, doc("name of the statistic, such as count")]
+    estimate: Annotated[float | None, doc("the estimate")]
+    lower: Annotated[float | None, doc("the exact figure is not below this")]
+    upper: Annotated[float | None, doc("the exact figure is not above this")]
+    window_ms: Annotated[int | None, doc("length n of a window of time; it starts at end - n")] = (
+        None
+    )
     window_events: Annotated[
         int | None,
-        Meta(
-            description="length n of a window of the key's last n events; of a sequence, of the"
+        doc(
+            "length n of a window of the key's last n events; of a sequence, of the"
             " last n numbers before the end"
         ),
     ] = None
-    quantile: Annotated[float | None, Meta(description="which quantile, from 0 to 1")] = None
-    item: Annotated[str | None, Meta(description="which item")] = None
-    at_least: Annotated[
-        float | None, Meta(description="only events whose value is not below this")
-    ] = None
-    below: Annotated[float | None, Meta(description="only events whose value is below this")] = None
-    relative_error: Annotated[float, Meta(description="promised, as a share of the figure")] = 0.0
-    absolute_error: Annotated[float, Meta(description="promised, in the figure's unit")] = 0.0
-    share_error: Annotated[
-        float, Meta(description="promised, as a share of the window's events")
-    ] = 0.0
+    quantile: Annotated[float | None, doc("which quantile, from 0 to 1")] = None
+    item: Annotated[str | None, doc("which item")] = None
+    at_least: Annotated[float | None, doc("only events whose value is not below this")] = None
+    below: Annotated[float | None, doc("only events whose value is below this")] = None
+    relative_error: Annotated[float, doc("promised, as a share of the figure")] = 0.0
+    absolute_error: Annotated[float, doc("promised, in the figure's unit")] = 0.0
+    share_error: Annotated[float, doc("promised, as a share of the window's events")] = 0.0
     deviation_error: Annotated[
-        float,
-        Meta(description="promised, in standard deviations of the values that the figure is of"),
+        float, doc("promised, in standard deviations of the values that the figure is of")
     ] = 0.0
     confidence: Annotated[
-        float, Meta(description="probability with which bounds and errors hold; 1 is always")
+        float, doc("probability with which bounds and errors hold; 1 is always")
     ] = 1.0
     magnitude_error: Annotated[
-        float, Meta(description="promised, as a share of the sum of the values' magnitudes")
+        float, doc("promised, as a share of the sum of the values' magnitudes")
     ] = 0.0
     counted_from_ms: Annotated[
         int | None,
-        Meta(
-            description="of a statistic that was added while the topology ran, while its window may"
+        doc(
+            "of a statistic that was added while the topology ran, while its window may"
             " begin before that: it is of the events from this time on alone. A list of items that"
             " has none since then is one figure without an item"
         ),
     ] = None
     derived: Annotated[
         bool,
-        Meta(
-            description="whether it is computed from other figures. Then it has no window and no"
+        doc(
+            "whether it is computed from other figures. Then it has no window and no"
             " promised error: the exact one is within its bounds where it exists. A bound is null"
             " where there is none, and all three are where the estimate is"
         ),
     ] = False
     window: Annotated[
         str | None,
-        Meta(
-            description="name of a window of the calendar, such as today: window_ms is how long it"
+        doc(
+            "name of a window of the calendar, such as today: window_ms is how long it"
             " is until this end"
         ),
     ] = None
@@ -93,10 +89,9 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
 class AbsentParty(msgspec.Struct, frozen=True):
     """A party whose events are not in an answer over many parties."""
 
-    party: Annotated[str, Meta(description="its name: source topic/partition")]
+    party: Annotated[str, doc("its name: source topic/partition")]
     since_ms: Annotated[
-        int | None,
-        Meta(description="up to where it has published, before the windows' end; null if never"),
+        int | None, doc("up to where it has published, before the windows' end; null if never")
     ]
 
 
@@ -107,13 +102,12 @@ class LostRecords(msgspec.Struct, frozen=True):
     null, end - n <= until_ms; others lack none. A window without such a length always may.
     """
 
-    records: Annotated[int, Meta(description="how many at most: the offsets between")]
+    records: Annotated[int, doc("how many at most: the offsets between")]
     from_ms: Annotated[
-        int, Meta(description="earliest time of an event among them that would have been counted")
+        int, doc("earliest time of an event among them that would have been counted")
     ]
     until_ms: Annotated[
-        int | None,
-        Meta(description="its latest time; null until a record on time has come behind them"),
+        int | None, doc("its latest time; null until a record on time has come behind them")
     ]
 
 
@@ -130,35 +124,33 @@ class Emission(msgspec.Struct, frozen=True, omit_defaults=True):
     have come. Its source is the topic of the synopses.
     """
 
-    topology: Annotated[str, Meta(description="name of the topology that computed it")]
-    key: Annotated[str, Meta(description="the events' key")]
+    topology: Annotated[str, doc("name of the topology that computed it")]
+    key: Annotated[str, doc("the events' key")]
     window_end_ms: Annotated[
-        int,
-        Meta(description="first millisecond after the windows; of a sequence, the first number"),
+        int, doc("first millisecond after the windows; of a sequence, the first number")
     ]
-    figures: Annotated[list[Figure], Meta(description="by statistic, short windows first")]
-    source_topic: Annotated[str, Meta(description="topic of the events")]
-    source_partition: Annotated[int, Meta(description="partition of the events")]
+    figures: Annotated[list[Figure], doc("by statistic, short windows first")]
+    source_topic: Annotated[str, doc("topic of the events")]
+    source_partition: Annotated[int, doc("partition of the events")]
     source_offset: Annotated[
         int,
-        Meta(
-            description="offset of the record that moved the watermark past the windows' end;"
+        doc(
+            "offset of the record that moved the watermark past the windows' end;"
             " of a provisional emission, of the last record"
         ),
     ]
     provisional: Annotated[
-        bool, Meta(description="whether another emission will replace this one; left out if not")
+        bool, doc("whether another emission will replace this one; left out if not")
     ] = False
     parties: Annotated[
-        list[str] | None, Meta(description="whose events are in it; of a referee's answers alone")
+        list[str] | None, doc("whose events are in it; of a referee's answers alone")
     ] = None
     absent: Annotated[
         list[AbsentParty] | None,
-        Meta(description="parties whose events are not in it; left out if there are none"),
+        doc("parties whose events are not in it; left out if there are none"),
     ] = None
     lost: Annotated[
-        LostRecords | None,
-        Meta(description="records that its windows may lack; left out if they lack none"),
+        LostRecords | None, doc("records that its windows may lack; left out if they lack none")
     ] = None
 
 

@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from slidestat.schemas import doc
+
 # 1980-01-01 and 2100-01-01, in milliseconds since the epoch. Every date of that range written in
 # seconds lies below it when read as milliseconds, and every one in microseconds above it: a
 # producer with the wrong unit is found out at once instead of moving the watermark by centuries.
@@ -44,9 +46,7 @@ class Event(msgspec.Struct, frozen=True):
     key: Annotated[
         Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_KEY_LENGTH)]
         | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)],
-        msgspec.Meta(
-            description="what the statistics are kept for; a whole number is the text of its digits"
-        ),
+        doc("what the statistics are kept for; a whole number is the text of its digits"),
     ]
     time: Annotated[
         int,
@@ -57,4 +57,4 @@ class Event(msgspec.Struct, frozen=True):
             "from 1980-01-01 (inclusive) to 2100-01-01 (exclusive)",
         ),
     ]
-    value: Annotated[float, msgspec.Meta(description="what is summed; not negative for a sum")]
+    value: Annotated[float, doc("what is summed; not negative for a sum")]

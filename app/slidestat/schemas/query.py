@@ -3,8 +3,8 @@
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
+from slidestat.schemas import doc
 from slidestat.schemas.alert import Annotations, Certainty, Labels, Runbook, Severity
 from slidestat.schemas.emission import AbsentParty, Emission, Figure, LostRecords
 
@@ -12,9 +12,9 @@ from slidestat.schemas.emission import AbsentParty, Emission, Figure, LostRecord
 class Bounds(msgspec.Struct, frozen=True):
     """lower <= exact <= upper; null where the exact figure does not exist: a share of no events."""
 
-    estimate: Annotated[float | None, Meta(description="the estimate")]
-    lower: Annotated[float | None, Meta(description="the exact figure is not below this")]
-    upper: Annotated[float | None, Meta(description="the exact figure is not above this")]
+    estimate: Annotated[float | None, doc("the estimate")]
+    lower: Annotated[float | None, doc("the exact figure is not below this")]
+    upper: Annotated[float | None, doc("the exact figure is not above this")]
 
 
 class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -25,29 +25,24 @@ class ValueRank(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     the events that are equal to w any part. The other side is what is left.
     """
 
-    statistic: Annotated[str, Meta(description="name of the quantiles that were asked")]
-    value: Annotated[float, Meta(description="the value asked about")]
-    at_most: Annotated[Bounds, Meta(description="events whose value is at most this")]
-    more_than: Annotated[Bounds, Meta(description="events whose value is more")]
-    share_at_most: Annotated[Bounds, Meta(description="their share of all events, from 0 to 1")]
-    share_more_than: Annotated[Bounds, Meta(description="the same of those that are more")]
-    relative_error: Annotated[float, Meta(description="promised, of the smaller side")]
-    value_error: Annotated[float, Meta(description="promised, as a share of the value")]
-    window_ms: Annotated[
-        int | None, Meta(description="length n of a window of time; it starts at end - n")
-    ] = None
-    window_events: Annotated[
-        int | None, Meta(description="length n of a window of the key's last n events")
-    ] = None
+    statistic: Annotated[str, doc("name of the quantiles that were asked")]
+    value: Annotated[float, doc("the value asked about")]
+    at_most: Annotated[Bounds, doc("events whose value is at most this")]
+    more_than: Annotated[Bounds, doc("events whose value is more")]
+    share_at_most: Annotated[Bounds, doc("their share of all events, from 0 to 1")]
+    share_more_than: Annotated[Bounds, doc("the same of those that are more")]
+    relative_error: Annotated[float, doc("promised, of the smaller side")]
+    value_error: Annotated[float, doc("promised, as a share of the value")]
+    window_ms: Annotated[int | None, doc("length n of a window of time; it starts at end - n")] = (
+        None
+    )
+    window_events: Annotated[int | None, doc("length n of a window of the key's last n events")] = (
+        None
+    )
     counted_from_ms: Annotated[
-        int | None,
-        Meta(
-            description="of a statistic that was added later: only events from here on are counted"
-        ),
+        int | None, doc("of a statistic that was added later: only events from here on are counted")
     ] = None
-    window: Annotated[
-        str | None, Meta(description="name of a window of the calendar, such as today")
-    ] = None
+    window: Annotated[str | None, doc("name of a window of the calendar, such as today")] = None
 
 
 class KeyAlert(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,16 +51,16 @@ class KeyAlert(msgspec.Struct, frozen=True, omit_defaults=True):
     It is certain if the figures' bounds say so, likely if only their estimates do.
     """
 
-    alert: Annotated[str, Meta(description="name of the alert")]
+    alert: Annotated[str, doc("name of the alert")]
     state: Annotated[
         Literal["firing", "pending"],
-        Meta(description="pending: its condition held, but not yet at as many ticks in a row"),
+        doc("pending: its condition held, but not yet at as many ticks in a row"),
     ]
-    certainty: Annotated[Certainty, Meta(description="of all emissions at which it held")]
+    certainty: Annotated[Certainty, doc("of all emissions at which it held")]
     since_ms: Annotated[
         int,
-        Meta(
-            description="firing: the window end at which it began to fire; pending: the first at"
+        doc(
+            "firing: the window end at which it began to fire; pending: the first at"
             " which the condition held"
         ),
     ]
@@ -84,38 +79,32 @@ class KeyAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     answers for, its source the topic of the synopses.
     """
 
-    topology: Annotated[str, Meta(description="name of the topology")]
-    key: Annotated[str, Meta(description="the events' key")]
-    window_end_ms: Annotated[
-        int, Meta(description="first millisecond after the windows, in event time")
-    ]
-    figures: Annotated[list[Figure], Meta(description="by statistic, short windows first")]
-    source_topic: Annotated[str, Meta(description="topic of the events")]
-    source_partition: Annotated[int, Meta(description="partition of the events")]
-    next_offset: Annotated[
-        int, Meta(description="offset of the partition's first record that is not read yet")
-    ]
-    parties: Annotated[
-        list[str] | None, Meta(description="of a referee: whose events are in the figures")
-    ] = None
+    topology: Annotated[str, doc("name of the topology")]
+    key: Annotated[str, doc("the events' key")]
+    window_end_ms: Annotated[int, doc("first millisecond after the windows, in event time")]
+    figures: Annotated[list[Figure], doc("by statistic, short windows first")]
+    source_topic: Annotated[str, doc("topic of the events")]
+    source_partition: Annotated[int, doc("partition of the events")]
+    next_offset: Annotated[int, doc("offset of the partition's first record that is not read yet")]
+    parties: Annotated[list[str] | None, doc("of a referee: whose events are in the figures")] = (
+        None
+    )
     absent: Annotated[
-        list[AbsentParty] | None, Meta(description="of a referee: whose events are not, if any")
+        list[AbsentParty] | None, doc("of a referee: whose events are not, if any")
     ] = None
     where: Annotated[
-        str | None,
-        Meta(description="FIELD=TEXT: of the items with this text in this field alone"),
+        str | None, doc("FIELD=TEXT: of the items with this text in this field alone")
     ] = None
     lost: Annotated[
-        LostRecords | None,
-        Meta(description="records that its windows may lack; left out if they lack none"),
+        LostRecords | None, doc("records that its windows may lack; left out if they lack none")
     ] = None
     ranks: Annotated[
         list[ValueRank] | None,
-        Meta(description="where values stand, if that is what was asked; there are no figures"),
+        doc("where values stand, if that is what was asked; there are no figures"),
     ] = None
     alerts: Annotated[
         list[KeyAlert] | None,
-        Meta(description="alerts of the key that fire or are pending; left out if there are none"),
+        doc("alerts of the key that fire or are pending; left out if there are none"),
     ] = None
 
 
@@ -126,48 +115,42 @@ class KeyHistory(msgspec.Struct, frozen=True, omit_defaults=True):
     new events.
     """
 
-    topology: Annotated[str, Meta(description="name of the topology")]
-    key: Annotated[str, Meta(description="the events' key")]
-    emissions: Annotated[list[Emission], Meta(description="by window end, one for each")]
+    topology: Annotated[str, doc("name of the topology")]
+    key: Annotated[str, doc("the events' key")]
+    emissions: Annotated[list[Emission], doc("by window end, one for each")]
     complete_after_ms: Annotated[
         int | None,
-        Meta(
-            description="if it is cut off: the emissions of all windows that end after this are"
+        doc(
+            "if it is cut off: the emissions of all windows that end after this are"
             " here; left out if none is known to be"
         ),
     ] = None
-    cut: Annotated[
-        str | None, Meta(description="what was cut off, and why; left out if nothing was")
-    ] = None
+    cut: Annotated[str | None, doc("what was cut off, and why; left out if nothing was")] = None
 
 
 class KeyPage(msgspec.Struct, frozen=True):
     """Keys that have a state, in order of their characters."""
 
-    topology: Annotated[str, Meta(description="name of the topology")]
-    keys: Annotated[list[str], Meta(description="the page's keys")]
-    next_after: Annotated[
-        str | None, Meta(description="`after` of the next page, null on the last one")
-    ]
+    topology: Annotated[str, doc("name of the topology")]
+    keys: Annotated[list[str], doc("the page's keys")]
+    next_after: Annotated[str | None, doc("`after` of the next page, null on the last one")]
 
 
 class KeyRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Some figures of a key, by their names with windows, and its alerts."""
 
-    key: Annotated[str, Meta(description="the events' key")]
-    source_partition: Annotated[int, Meta(description="partition of its events")]
-    firing: Annotated[list[str], Meta(description="names of the alerts that fire for it")]
-    figures: Annotated[dict[str, Figure], Meta(description="by name, such as p99_5m")]
-    lost: Annotated[
-        bool, Meta(description="whether its windows may lack records that were lost")
-    ] = False
+    key: Annotated[str, doc("the events' key")]
+    source_partition: Annotated[int, doc("partition of its events")]
+    firing: Annotated[list[str], doc("names of the alerts that fire for it")]
+    figures: Annotated[dict[str, Figure], doc("by name, such as p99_5m")]
+    lost: Annotated[bool, doc("whether its windows may lack records that were lost")] = False
 
 
 class KeyTable(msgspec.Struct, frozen=True):
     """Figures of several keys, each over windows that end at the watermark of its partition."""
 
-    topology: Annotated[str, Meta(description="name of the topology")]
-    rows: Annotated[list[KeyRow], Meta(description="of the keys that are there, in their order")]
+    topology: Annotated[str, doc("name of the topology")]
+    rows: Annotated[list[KeyRow], doc("of the keys that are there, in their order")]
 
 
 class Contender(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -195,27 +178,20 @@ class RankedKey(msgspec.Struct, frozen=True, omit_defaults=True):
     last_place. Equal figures are in the order of their keys.
     """
 
-    place: Annotated[int, Meta(description="its place by the estimates, from 1")]
-    first_place: Annotated[int, Meta(description="it is not before this place")]
+    place: Annotated[int, doc("its place by the estimates, from 1")]
+    first_place: Annotated[int, doc("it is not before this place")]
     last_place: Annotated[
-        int | None,
-        Meta(description="nor behind this one; null: it may be behind all that are listed"),
+        int | None, doc("nor behind this one; null: it may be behind all that are listed")
     ]
-    certainty: Annotated[
-        Certainty, Meta(description="of its place: certain if there is no other one")
-    ]
+    certainty: Annotated[Certainty, doc("of its place: certain if there is no other one")]
     membership: Annotated[
-        Certainty, Meta(description="of its being among so many: certain if there is a last place")
+        Certainty, doc("of its being among so many: certain if there is a last place")
     ]
-    key: Annotated[str, Meta(description="the events' key")]
-    figure: Annotated[Figure, Meta(description="by which it is ranked")]
-    window_end_ms: Annotated[
-        int, Meta(description="first millisecond after its windows, in event time")
-    ]
-    source_partition: Annotated[int, Meta(description="partition of its events")]
-    lost: Annotated[
-        bool, Meta(description="whether its windows may lack records that were lost")
-    ] = False
+    key: Annotated[str, doc("the events' key")]
+    figure: Annotated[Figure, doc("by which it is ranked")]
+    window_end_ms: Annotated[int, doc("first millisecond after its windows, in event time")]
+    source_partition: Annotated[int, doc("partition of its events")]
+    lost: Annotated[bool, doc("whether its windows may lack records that were lost")] = False
 
 
 class RankingAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -225,75 +201,68 @@ class RankingAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     whose figure does not exist have no place.
     """
 
-    topology: Annotated[str, Meta(description="name of the topology")]
-    by: Annotated[str, Meta(description="name of the figure, with its window")]
-    order: Annotated[Literal["largest", "smallest"], Meta(description="which of them comes first")]
-    size: Annotated[int, Meta(description="how many places are asked for")]
-    keys: Annotated[
-        int, Meta(description="how many may have a place: they have the figure, and `having` holds")
-    ]
-    places: Annotated[list[RankedKey], Meta(description="in order")]
-    having: Annotated[
-        str, Meta(description="only keys for which this may hold; left out without one")
-    ] = ""
+    topology: Annotated[str, doc("name of the topology")]
+    by: Annotated[str, doc("name of the figure, with its window")]
+    order: Annotated[Literal["largest", "smallest"], doc("which of them comes first")]
+    size: Annotated[int, doc("how many places are asked for")]
+    keys: Annotated[int, doc("how many may have a place: they have the figure, and `having` holds")]
+    places: Annotated[list[RankedKey], doc("in order")]
+    having: Annotated[str, doc("only keys for which this may hold; left out without one")] = ""
 
 
 class StatisticDescription(msgspec.Struct, frozen=True):
     """A statistic that a topology keeps."""
 
-    name: Annotated[str, Meta(description="name of its figures")]
-    kind: Annotated[str, Meta(description="what it is, such as quantile")]
+    name: Annotated[str, doc("name of its figures")]
+    kind: Annotated[str, doc("what it is, such as quantile")]
 
 
 class WorkerDescription(msgspec.Struct, frozen=True):
     """A worker of the group."""
 
-    url: Annotated[str, Meta(description="where it answers")]
-    partitions: Annotated[list[int], Meta(description="the source's partitions that it holds")]
+    url: Annotated[str, doc("where it answers")]
+    partitions: Annotated[list[int], doc("the source's partitions that it holds")]
 
 
 class TopologyDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The statistics of a topology, and the topics it reads and writes."""
 
-    name: Annotated[str, Meta(description="name of the topology")]
-    source: Annotated[str, Meta(description="topic of the events")]
-    output: Annotated[str, Meta(description="topic of the emissions")]
-    late_topic: Annotated[str, Meta(description="topic of records behind the watermark")]
-    dead_letter_topic: Annotated[str, Meta(description="topic of records that cannot be counted")]
-    table: Annotated[str, Meta(description="table of the keys' states")]
-    span: Annotated[str, Meta(description="longest window that can be asked for")]
-    span_ms: Annotated[int | None, Meta(description="the same, for windows of time")]
-    span_events: Annotated[int | None, Meta(description="the same, for windows of a key's events")]
-    windows: Annotated[list[str], Meta(description="windows that are emitted")]
-    every: Annotated[str, Meta(description="between two emissions, of time or events")]
-    every_ms: Annotated[int | None, Meta(description="the same, of event times")]
-    every_seq: Annotated[int | None, Meta(description="the same, of numbers of a sequence")]
-    lateness: Annotated[str, Meta(description="how far the watermark stays behind")]
-    statistics: Annotated[list[StatisticDescription], Meta(description="what is kept")]
-    figures: Annotated[
-        list[str], Meta(description="names of the figures by which its keys can be ranked")
-    ]
-    workers: Annotated[list[WorkerDescription], Meta(description="who has its partitions")]
-    reads: Annotated[list[str], Meta(description="all topics that it reads, or patterns")] = []
-    writes: Annotated[list[str], Meta(description="all topics that it writes")] = []
+    name: Annotated[str, doc("name of the topology")]
+    source: Annotated[str, doc("topic of the events")]
+    output: Annotated[str, doc("topic of the emissions")]
+    late_topic: Annotated[str, doc("topic of records behind the watermark")]
+    dead_letter_topic: Annotated[str, doc("topic of records that cannot be counted")]
+    table: Annotated[str, doc("table of the keys' states")]
+    span: Annotated[str, doc("longest window that can be asked for")]
+    span_ms: Annotated[int | None, doc("the same, for windows of time")]
+    span_events: Annotated[int | None, doc("the same, for windows of a key's events")]
+    windows: Annotated[list[str], doc("windows that are emitted")]
+    every: Annotated[str, doc("between two emissions, of time or events")]
+    every_ms: Annotated[int | None, doc("the same, of event times")]
+    every_seq: Annotated[int | None, doc("the same, of numbers of a sequence")]
+    lateness: Annotated[str, doc("how far the watermark stays behind")]
+    statistics: Annotated[list[StatisticDescription], doc("what is kept")]
+    figures: Annotated[list[str], doc("names of the figures by which its keys can be ranked")]
+    workers: Annotated[list[WorkerDescription], doc("who has its partitions")]
+    reads: Annotated[list[str], doc("all topics that it reads, or patterns")] = []
+    writes: Annotated[list[str], doc("all topics that it writes")] = []
 
 
 class TopologyList(msgspec.Struct, frozen=True):
     """The topologies of a worker."""
 
-    topologies: Annotated[list[TopologyDescription], Meta(description="by name")]
+    topologies: Annotated[list[TopologyDescription], doc("by name")]
 
 
 class AddedStatistic(msgspec.Struct, frozen=True):
     """A statistic that was added while the topology ran; its windows may begin before that."""
 
-    statistic: Annotated[str, Meta(description="its name")]
-    from_ms: Annotated[int, Meta(description="the events from this time on are counted")]
+    statistic: Annotated[str, doc("its name")]
+    from_ms: Annotated[int, doc("the events from this time on are counted")]
     until_ms: Annotated[
         int | None,
-        Meta(
-            description="windows that end from here on are complete; null if they may reach back"
-            " over any time"
+        doc(
+            "windows that end from here on are complete; null if they may reach back over any time"
         ),
     ]
 
@@ -307,65 +276,51 @@ class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
     them.
     """
 
-    partition: Annotated[int, Meta(description="number of the source's partition")]
-    next_offset: Annotated[
-        int, Meta(description="offset up to which all is read, markers of transactions too")
-    ]
+    partition: Annotated[int, doc("number of the source's partition")]
+    next_offset: Annotated[int, doc("offset up to which all is read, markers of transactions too")]
     end_offset: Annotated[
-        int | None, Meta(description="offset after its last record; null until one was fetched")
+        int | None, doc("offset after its last record; null until one was fetched")
     ]
     waiting: Annotated[
         int,
-        Meta(
-            description="records before it behind a transaction that its producer has not ended:"
+        doc(
+            "records before it behind a transaction that its producer has not ended:"
             " offsets, so this many at most"
         ),
     ]
     watermark_ms: Annotated[
-        int | None,
-        Meta(
-            description="event time that it has reached; null before any event, and for a sequence"
-        ),
+        int | None, doc("event time that it has reached; null before any event, and for a sequence")
     ]
-    read: Annotated[int, Meta(description="records of which it is known what they are")]
-    counted: Annotated[int, Meta(description="in the state of their key, or waiting to be")]
-    dead: Annotated[int, Meta(description="dead letters")]
-    late: Annotated[int, Meta(description="behind the watermark")]
-    lost: Annotated[
-        int, Meta(description="gone before they were read: offsets, so this many at most")
-    ]
-    passed_over: Annotated[int, Meta(description="left out by the topology's condition")]
+    read: Annotated[int, doc("records of which it is known what they are")]
+    counted: Annotated[int, doc("in the state of their key, or waiting to be")]
+    dead: Annotated[int, doc("dead letters")]
+    late: Annotated[int, doc("behind the watermark")]
+    lost: Annotated[int, doc("gone before they were read: offsets, so this many at most")]
+    passed_over: Annotated[int, doc("left out by the topology's condition")]
     left_out: Annotated[
         dict[str, int],
-        Meta(description="of the counted, those that a statistic leaves out: they lack its field"),
+        doc("of the counted, those that a statistic leaves out: they lack its field"),
     ]
-    emissions: Annotated[int, Meta(description="records written out since the worker began")]
-    keys: Annotated[
-        int | None, Meta(description="keys with a state; null until a record has come here")
-    ]
-    state_bytes: Annotated[int, Meta(description="what the states take in RocksDB")]
+    emissions: Annotated[int, doc("records written out since the worker began")]
+    keys: Annotated[int | None, doc("keys with a state; null until a record has come here")]
+    state_bytes: Annotated[int, doc("what the states take in RocksDB")]
     watermark_seq: Annotated[
         int | msgspec.UnsetType | None,
-        Meta(
-            description="of a sequence alone: the number that it has reached; null before any event"
-        ),
+        doc("of a sequence alone: the number that it has reached; null before any event"),
     ] = msgspec.UNSET
     incomplete: Annotated[
         list[AddedStatistic] | msgspec.UnsetType,
-        Meta(description="statistics that were added of late; left out if there are none"),
+        doc("statistics that were added of late; left out if there are none"),
     ] = msgspec.UNSET
 
 
 class SourceLag(msgspec.Struct, frozen=True):
     """The records of a source that are not moved yet."""
 
-    records: Annotated[int, Meta(description="not moved yet; offsets, so this many at most")]
+    records: Annotated[int, doc("not moved yet; offsets, so this many at most")]
     seconds: Annotated[
         float | None,
-        Meta(
-            description="how long ago the oldest of those that were fetched was written; null"
-            " without one"
-        ),
+        doc("how long ago the oldest of those that were fetched was written; null without one"),
     ]
 
 
@@ -376,45 +331,45 @@ class RepartitionStatus(SourceLag, frozen=True):
 
     sources: Annotated[
         dict[str, SourceLag] | msgspec.UnsetType,
-        Meta(description="by the source's name; left out for a single one"),
+        doc("by the source's name; left out for a single one"),
     ] = msgspec.UNSET
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):
     """The state of a worker of the group, with its partitions."""
 
-    url: Annotated[str, Meta(description="where it answers")]
+    url: Annotated[str, doc("where it answers")]
     state: Annotated[
         Literal["ready", "restoring", "unreachable"],
-        Meta(description="restoring: its states are being read from their changelog"),
+        doc("restoring: its states are being read from their changelog"),
     ]
-    remaining: Annotated[int, Meta(description="changelog records that are still to be read")]
-    partitions: Annotated[list[PartitionStatus], Meta(description="by number, once it is ready")]
+    remaining: Annotated[int, doc("changelog records that are still to be read")]
+    partitions: Annotated[list[PartitionStatus], doc("by number, once it is ready")]
     firing: Annotated[
-        dict[str, int], Meta(description="for how many keys of its partitions each alert fires")
+        dict[str, int], doc("for how many keys of its partitions each alert fires")
     ] = msgspec.field(default_factory=dict)
     repartition: Annotated[
         RepartitionStatus | msgspec.UnsetType,
-        Meta(description="of the worker that moves the source's records; else left out"),
+        doc("of the worker that moves the source's records; else left out"),
     ] = msgspec.UNSET
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):
     """The state of the workers of a topology."""
 
-    topology: Annotated[str, Meta(description="name of the topology")]
-    now_ms: Annotated[int, Meta(description="the clock of the worker that was asked")]
-    workers: Annotated[list[WorkerStatus], Meta(description="by URL")]
+    topology: Annotated[str, doc("name of the topology")]
+    now_ms: Annotated[int, doc("the clock of the worker that was asked")]
+    workers: Annotated[list[WorkerStatus], doc("by URL")]
 
 
 class Health(msgspec.Struct, frozen=True):
     """The health of a worker."""
 
-    status: Annotated[str, Meta(description="ok: it runs; ready: it answers questions")]
+    status: Annotated[str, doc("ok: it runs; ready: it answers questions")]
 
 
 class Fault(msgspec.Struct, frozen=True):
     """The reason why there is no answer."""
 
-    error: Annotated[str, Meta(description="what is wrong")]
-    advice: Annotated[str, Meta(description="what to do next")]
+    error: Annotated[str, doc("what is wrong")]
+    advice: Annotated[str, doc("what to do next")]

@@ -8,8 +8,8 @@ synopses under [topology, "ranking", ranking, party].
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
+from slidestat.schemas import doc
 from slidestat.schemas.emission import AbsentParty
 from slidestat.schemas.query import RankedKey, RankingPart
 
@@ -22,37 +22,26 @@ class Ranking(msgspec.Struct, frozen=True, omit_defaults=True):
     it, under the same key, comes when all have come.
     """
 
-    topology: Annotated[str, Meta(description="name of the referee")]
-    ranking: Annotated[str, Meta(description="name of the ranking")]
-    window_end_ms: Annotated[
-        int, Meta(description="first millisecond after the windows, in event time")
-    ]
-    by: Annotated[str, Meta(description="name of the figure, with its window")]
-    order: Annotated[Literal["largest", "smallest"], Meta(description="which of them comes first")]
-    size: Annotated[int, Meta(description="how many places it has at most")]
-    keys: Annotated[
-        int, Meta(description="how many may have a place: they have the figure, and `having` holds")
-    ]
-    places: Annotated[list[RankedKey], Meta(description="in order")]
-    source: Annotated[str, Meta(description="topic of what the partitions publish")]
-    source_partition: Annotated[int, Meta(description="its partition")]
-    source_offset: Annotated[
-        int, Meta(description="offset of the clock with which the ranking was due")
-    ]
-    parties: Annotated[list[str], Meta(description="partitions whose keys are in it")]
-    having: Annotated[
-        str, Meta(description="only keys for which this may hold; left out without one")
-    ] = ""
+    topology: Annotated[str, doc("name of the referee")]
+    ranking: Annotated[str, doc("name of the ranking")]
+    window_end_ms: Annotated[int, doc("first millisecond after the windows, in event time")]
+    by: Annotated[str, doc("name of the figure, with its window")]
+    order: Annotated[Literal["largest", "smallest"], doc("which of them comes first")]
+    size: Annotated[int, doc("how many places it has at most")]
+    keys: Annotated[int, doc("how many may have a place: they have the figure, and `having` holds")]
+    places: Annotated[list[RankedKey], doc("in order")]
+    source: Annotated[str, doc("topic of what the partitions publish")]
+    source_partition: Annotated[int, doc("its partition")]
+    source_offset: Annotated[int, doc("offset of the clock with which the ranking was due")]
+    parties: Annotated[list[str], doc("partitions whose keys are in it")]
+    having: Annotated[str, doc("only keys for which this may hold; left out without one")] = ""
     provisional: Annotated[
         bool,
-        Meta(
-            description="whether it may lack keys: another record of the same key replaces it if"
-            " they come"
-        ),
+        doc("whether it may lack keys: another record of the same key replaces it if they come"),
     ] = False
     absent: Annotated[
         list[AbsentParty] | None,
-        Meta(description="partitions whose keys are not in it; left out if there are none"),
+        doc("partitions whose keys are not in it; left out if there are none"),
     ] = None
 
 

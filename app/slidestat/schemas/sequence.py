@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import Meta
 
+from slidestat.schemas import doc
 from slidestat.schemas.alert import AlertChange, FoundChange
 from slidestat.schemas.emission import AbsentParty, Emission, LostRecords
 from slidestat.schemas.query import KeyAlert, KeyAnswer, KeyHistory, RankedKey, RankingAnswer
@@ -24,10 +24,9 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 class SequenceAbsentParty(AbsentParty, frozen=True):
     """A party whose events are not in an answer over many parties."""
 
-    since_ms: Annotated[
-        int | None,
-        Meta(description="up to which number it has published; null if never"),
-    ] = msgspec.field(name="since_seq")
+    since_ms: Annotated[int | None, doc("up to which number it has published; null if never")] = (
+        msgspec.field(name="since_seq")
+    )
 
 
 class SequenceLostRecords(LostRecords, frozen=True):
@@ -38,11 +37,10 @@ class SequenceLostRecords(LostRecords, frozen=True):
     """
 
     from_ms: Annotated[
-        int, Meta(description="smallest number of an event among them that would have been counted")
+        int, doc("smallest number of an event among them that would have been counted")
     ] = msgspec.field(name="from_seq")
     until_ms: Annotated[
-        int | None,
-        Meta(description="its largest number; null until a record on time has come behind them"),
+        int | None, doc("its largest number; null until a record on time has come behind them")
     ] = msgspec.field(name="until_seq")
 
 
@@ -56,16 +54,16 @@ class SequenceEmission(Emission, frozen=True):
     synopses.
     """
 
-    window_end_ms: Annotated[
-        int, Meta(description="first number of the sequence after the windows")
-    ] = msgspec.field(name="window_end_seq")
+    window_end_ms: Annotated[int, doc("first number of the sequence after the windows")] = (
+        msgspec.field(name="window_end_seq")
+    )
     absent: Annotated[
         list[SequenceAbsentParty] | None,
-        Meta(description="parties whose events are not in it; left out if there are none"),
+        doc("parties whose events are not in it; left out if there are none"),
     ] = None  # type: ignore[assignment]
     lost: Annotated[
         SequenceLostRecords | None,
-        Meta(description="records that its windows may lack; left out if they lack none"),
+        doc("records that its windows may lack; left out if they lack none"),
     ] = None
 
 
@@ -75,7 +73,7 @@ class SequenceFoundChange(FoundChange, frozen=True):
     """
 
     since_ms: Annotated[
-        int, Meta(description="where the window is cut so that its parts differ most surely")
+        int, doc("where the window is cut so that its parts differ most surely")
     ] = msgspec.field(name="since_seq")
 
 
@@ -87,23 +85,23 @@ class SequenceAlertChange(AlertChange, frozen=True):
     resolved with it.
     """
 
-    window_end_ms: Annotated[
-        int, Meta(description="end of the window that decided it, as in the emission")
-    ] = msgspec.field(name="window_end_seq")
+    window_end_ms: Annotated[int, doc("end of the window that decided it, as in the emission")] = (
+        msgspec.field(name="window_end_seq")
+    )
     since_ms: Annotated[
         int,
-        Meta(
-            description="firing: the window end from which on the condition held; resolved: that at"
+        doc(
+            "firing: the window end from which on the condition held; resolved: that at"
             " which it began to fire"
         ),
     ] = msgspec.field(name="since_seq")
     lost: Annotated[
         SequenceLostRecords | None,
-        Meta(description="records that the figures may lack; left out if they lack none"),
+        doc("records that the figures may lack; left out if they lack none"),
     ] = None
     change: Annotated[
         SequenceFoundChange | None,
-        Meta(description="of an alert that fires on a change: which one, and since when"),
+        doc("of an alert that fires on a change: which one, and since when"),
     ] = None
 
 
@@ -113,11 +111,11 @@ class SequencePartyClock(PartyClock, frozen=True):
     A provisional one gives the tick that an idle party would reach if no records came.
     """
 
-    tick_ms: Annotated[int, Meta(description="a multiple of the topology's `every`")] = (
-        msgspec.field(name="tick_seq")
+    tick_ms: Annotated[int, doc("a multiple of the topology's `every`")] = msgspec.field(
+        name="tick_seq"
     )
-    ranked_after_ms: Annotated[int | None, Meta(description="none: it has no rankings")] = (
-        msgspec.field(name="ranked_after_seq", default=None)
+    ranked_after_ms: Annotated[int | None, doc("none: it has no rankings")] = msgspec.field(
+        name="ranked_after_seq", default=None
     )
 
 
@@ -129,8 +127,8 @@ class SequenceKeyAlert(KeyAlert, frozen=True):
 
     since_ms: Annotated[
         int,
-        Meta(
-            description="firing: the window end at which it began to fire; pending: the first at"
+        doc(
+            "firing: the window end at which it began to fire; pending: the first at"
             " which the condition held"
         ),
     ] = msgspec.field(name="since_seq")
@@ -143,20 +141,19 @@ class SequenceKeyAnswer(KeyAnswer, frozen=True):
     answers for.
     """
 
-    window_end_ms: Annotated[
-        int, Meta(description="first number of the sequence after the windows")
-    ] = msgspec.field(name="window_end_seq")
+    window_end_ms: Annotated[int, doc("first number of the sequence after the windows")] = (
+        msgspec.field(name="window_end_seq")
+    )
     absent: Annotated[
-        list[SequenceAbsentParty] | None,
-        Meta(description="of a referee: whose events are not, if any"),
+        list[SequenceAbsentParty] | None, doc("of a referee: whose events are not, if any")
     ] = None  # type: ignore[assignment]
     lost: Annotated[
         SequenceLostRecords | None,
-        Meta(description="records that its windows may lack; left out if they lack none"),
+        doc("records that its windows may lack; left out if they lack none"),
     ] = None
     alerts: Annotated[
         list[SequenceKeyAlert] | None,
-        Meta(description="alerts of the key that fire or are pending; left out if there are none"),
+        doc("alerts of the key that fire or are pending; left out if there are none"),
     ] = None  # type: ignore[assignment]
 
 
@@ -167,12 +164,12 @@ class SequenceKeyHistory(KeyHistory, frozen=True):
     """
 
     emissions: Annotated[  # type: ignore[assignment]
-        list[SequenceEmission], Meta(description="by window end, one for each")
+        list[SequenceEmission], doc("by window end, one for each")
     ]
     complete_after_ms: Annotated[
         int | None,
-        Meta(
-            description="if it is cut off: the emissions of all windows that end after this are"
+        doc(
+            "if it is cut off: the emissions of all windows that end after this are"
             " here; left out if none is known to be"
         ),
     ] = msgspec.field(name="complete_after_seq", default=None)
@@ -185,9 +182,9 @@ class SequenceRankedKey(RankedKey, frozen=True):
     last_place. Equal figures are in the order of their keys.
     """
 
-    window_end_ms: Annotated[
-        int, Meta(description="first number of the sequence after its windows")
-    ] = msgspec.field(name="window_end_seq")
+    window_end_ms: Annotated[int, doc("first number of the sequence after its windows")] = (
+        msgspec.field(name="window_end_seq")
+    )
 
 
 class SequenceRankingAnswer(RankingAnswer, frozen=True):
@@ -197,7 +194,7 @@ class SequenceRankingAnswer(RankingAnswer, frozen=True):
     figure does not exist have no place.
     """
 
-    places: Annotated[list[SequenceRankedKey], Meta(description="in order")]  # type: ignore[assignment]
+    places: Annotated[list[SequenceRankedKey], doc("in order")]  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, kw_only=True)

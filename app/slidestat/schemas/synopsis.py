@@ -25,21 +25,20 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from slidestat.schemas import doc
+
 
 class SynopsisHeaders(msgspec.Struct, frozen=True, omit_defaults=True):
     """The headers of a synopsis, each a UTF-8 string."""
 
-    meaning: Annotated[str, Meta(description="what the synopsis keeps, and how exactly")]
+    meaning: Annotated[str, doc("what the synopsis keeps, and how exactly")]
     source_offset: Annotated[
-        int, Meta(description="offset of the record that moved the party's watermark past the tick")
+        int, doc("offset of the record that moved the party's watermark past the tick")
     ]
 
     interval_ms: Annotated[
         int | None,
-        Meta(
-            description="of a topology with `synopses`: each key with events has some at every"
-            " multiple of it"
-        ),
+        doc("of a topology with `synopses`: each key with events has some at every multiple of it"),
     ] = None
 
     def encode(self) -> list[tuple[str, bytes]]:
@@ -84,12 +83,12 @@ class PartyClock(msgspec.Struct, frozen=True, omit_defaults=True):
     A provisional one gives the tick that an idle party would reach if no records came.
     """
 
-    tick_ms: Annotated[int, Meta(description="a multiple of the topology's `every`")]
+    tick_ms: Annotated[int, doc("a multiple of the topology's `every`")]
     parties: Annotated[int, Meta(ge=1, description="how many parties there are")]
     source_offset: Annotated[
         int,
-        Meta(
-            description="offset of the record that moved the party's watermark past the tick; of a"
+        doc(
+            "offset of the record that moved the party's watermark past the tick; of a"
             " provisional one, of the last record read"
         ),
     ]
@@ -98,13 +97,12 @@ class PartyClock(msgspec.Struct, frozen=True, omit_defaults=True):
         Meta(ge=0, description="of a provisional one: how many provisional synopses it is about"),
     ] = 0
     rankings: Annotated[
-        dict[str, str],
-        Meta(description="what the party ranks its keys by, by the names of rankings"),
+        dict[str, str], doc("what the party ranks its keys by, by the names of rankings")
     ] = msgspec.field(default_factory=dict)
     ranked_after_ms: Annotated[
         int | None,
-        Meta(
-            description="of rankings: of each tick after this one and up to its own, the party has"
+        doc(
+            "of rankings: of each tick after this one and up to its own, the party has"
             " published which keys lead, if any; left out if of all"
         ),
     ] = None
