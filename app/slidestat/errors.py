@@ -32,9 +32,7 @@ class SlidestatError(Exception):
 
 
 class EndedError(SlidestatError):
-    """An error that ends a worker which will work when it is started again, also by a parent
-    process.
-    """
+    """An error that ends a worker which will work once it, or its parent, starts it again."""
 
     exit_code = 1
 

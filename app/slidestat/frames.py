@@ -243,9 +243,7 @@ class _Events:
         )
 
     def _emissions(self) -> list[Emission]:
-        """Return what a worker emits that reads the records in order of time, until no event is in
-        a window.
-        """
+        """Return what a worker emits that reads the records by time, until windows are empty."""
         batches = [self.records.of_rows(rows) for rows in self.rows]
         events = pa.Table.from_batches(batches, RECORDS)
         times = events["timestamp"].fill_null(_NO_TIMESTAMP).to_numpy()
@@ -288,9 +286,7 @@ class _Events:
             )
 
     def _unsendable(self, at: int) -> str:
-        """Return what is wrong with a cell of a row for which no JSON has a value; "" if nothing
-        is.
-        """
+        """Return what is wrong with a cell for whose value no JSON exists; "" if nothing is."""
         batches = iter(self.rows)
         rows = next(batches)
         while at >= len(rows.numbers):

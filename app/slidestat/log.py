@@ -43,9 +43,7 @@ def log_event(event: str, text: str | None = None, **fields: object) -> None:
 
 
 def tell(event: str, text: str, **fields: object) -> None:
-    """Log an event with a text; where nothing is logged, as by a command that ends, print the
-    text.
-    """
+    """Log an event with a text; where nothing is logged, as in a command that ends, print it."""
     if _log.handlers:
         log_event(event, text, **fields)
     else:
@@ -92,9 +90,7 @@ def logging_to_stderr(form: LogForm = LOG_FORM) -> Iterator[None]:
 
 
 def json_logging() -> dict[str, Any]:
-    """Return a logging configuration under which the warnings of all libraries are logged in
-    JSON.
-    """
+    """Return a logging configuration that logs the warnings of all libraries in JSON."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

@@ -106,9 +106,7 @@ class Row:
         return ", ".join(marks)
 
     def _may_lack(self, lost: LostRecords) -> bool:
-        """Return whether the figure's own window may lack lost records, not just the longest
-        window.
-        """
+        """Return whether the figure's own window, not just the longest, may lack lost records."""
         if self.window_end_ms <= lost.from_ms:
             return False
         length = self.figure.window_ms
@@ -176,9 +174,7 @@ def window_text(figure: Figure | ValueRank) -> str:
 
 
 def iso_time(time_ms: int) -> str:
-    """Return a time as ISO 8601 in UTC, with milliseconds if it has any; a sequence number as it
-    is.
-    """
+    """Return a time as ISO 8601 in UTC, with milliseconds if any; a sequence's number as it is."""
     if 0 <= time_ms < EARLIEST_TIME_MS:
         return f"{time_ms:,}"
     try:
@@ -312,9 +308,7 @@ def plain_detail(detail: str) -> str:
 
 
 def _plain(field: str, message: str) -> str | None:
-    """Return what the library says of a field, or of the whole record, in plain words; None for
-    another text.
-    """
+    """Return what the library says of a field, or the record, in plain words; None if unknown."""
     subject = field or "the record"
     if _HALF.fullmatch(message):
         return f"{subject} has half of a character, such as \\ud83d alone: its text was cut there"

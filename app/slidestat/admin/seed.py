@@ -237,9 +237,7 @@ def seeded_rows(states: LocalStates, moved_by: int) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class SeedReport:
-    """The result of a seed: how many rows were read, how many of them were left to the topic, and
-    each partition.
-    """
+    """The result of a seed: the rows read, how many were left to the topic, and each partition."""
 
     read: int
     left: int

@@ -162,9 +162,7 @@ class RecordFiles:
         return rows
 
     def partition(self, topology: Topology, number: int, parts: Iterable[pa.RecordBatch]) -> "Read":
-        """Yield the records of a partition, each once; raises SlidestatError where two of one
-        offset differ.
-        """
+        """Yield a partition's records, each once; SlidestatError where two of one offset differ."""
         before: pa.RecordBatch | None = None
         for rows in parts:
             joined = rows if before is None else pa.concat_batches([before, rows])

@@ -71,9 +71,7 @@ class Columns:
 
     @classmethod
     def of(cls, wanted: Iterable[Column], conditions: Iterable[Expression] = ()) -> "Columns":
-        """Return the columns that serve all of `wanted`: limits of one path hold for all who read
-        it.
-        """
+        """Return the columns that serve all of `wanted`; a path's limits hold for each reader."""
         numbers: dict[FieldPath, Limits] = {}
         items: dict[FieldPath, Column] = {}
         round_down: set[FieldPath] = set()

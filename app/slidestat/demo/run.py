@@ -52,9 +52,7 @@ class Checked:
 
     @property
     def relative_error(self) -> float:
-        """The relative error |estimate - exact| / exact; 0 where both are 0, infinite without an
-        estimate.
-        """
+        """The relative error |estimate - exact| / exact; 0 of 0, infinite without an estimate."""
         estimate = self.figure.estimate
         if estimate is None:
             return float("inf")
@@ -207,9 +205,7 @@ _STOP_S = 30.0
 
 
 class Workers:
-    """A group of `count` workers of a topology file; they are ended, by their process ids, when the
-    context is left.
-    """
+    """A group of `count` workers of a topology file, ended by their ids with the context."""
 
     def __init__(self, topology_file: Path, bootstrap: str, folder: Path, count: int) -> None:
         self._commands = {

@@ -163,9 +163,7 @@ _TIMEOUT_S = 10.0
 def unread_records(
     bootstrap: str, topology: Declared, cluster: ClusterMetadata
 ) -> Iterator[Finding]:
-    """Yield a finding about unread records, once workers have stored a state; what would stop them
-    is bad.
-    """
+    """Yield a finding about unread records, once a state is stored: bad if workers would stop."""
     source, changelog = topology.events_topic, topology.changelog_topic
     if source not in cluster.topics or changelog not in cluster.topics:
         return
@@ -320,9 +318,7 @@ def unread_variables(environment: Mapping[str, str] = os.environ) -> Iterator[Fi
 
 
 def unlikely_lengths(topology: Topology) -> Iterator[Finding]:
-    """Yield a finding where windows do not reach each other: events between them are in no
-    figure.
-    """
+    """Yield a finding where windows do not meet: events between them are in no figure."""
     if topology.windows_of_events or topology.is_sequence:
         return
     shortest, every = min(topology.window_lengths), topology.every_ms

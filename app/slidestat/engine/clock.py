@@ -93,16 +93,12 @@ class EventClock:
         return sorted(suspects[suspects != _NO_OFFSET].tolist())
 
     def read(self, offsets: Integers, times: Integers) -> Reading:
-        """Move the clock by records: `offsets` int64[n] rising, `times` int64[n], NO_TIME for
-        unreadable.
-        """
+        """Move the clock by records: int64[n] of rising offsets, and of times or NO_TIME."""
         self._entries.append((offsets, times))
         return self._now.advance(offsets, times, self._lateness)
 
     def settle(self, next_offset: int) -> Recent:
-        """Return the clock's state just before `next_offset`, which may not lie before the last
-        one.
-        """
+        """Return the clock's state just before `next_offset`, which is not before the last one."""
         if self._entries and self._entries[-1][0][-1] < next_offset:
             self._settled = self._now.copy()
             self._entries.clear()
@@ -131,9 +127,7 @@ class _State:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint) -> "_State":
-        """Return the state at a checkpoint, without the offsets of earlier records, which are not
-        needed.
-        """
+        """Return the state at a checkpoint, without earlier records' offsets: it needs none."""
         state, recent = cls(), checkpoint.recent
         state.clock = checkpoint.max_time
         # A checkpoint of version 1 has the largest time alone.

@@ -62,9 +62,7 @@ class Keys(Protocol):
         """Return whether each of the keys has a state."""
 
     def keys(self, prefix: str, after: str, limit: int) -> Iterator[str]:
-        """Return the first `limit` keys after `after` that begin with `prefix`, in order of their
-        characters.
-        """
+        """Return the first `limit` keys after `after` that begin with `prefix`, in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,7 @@ _OTHERS_LET_IN = 6
 
 
 def went_away_at_start() -> SlidestatError:
-    """Return the error of a worker whose brokers have answered once, but stopped before it joined
-    its group.
-    """
+    """Return the error of a worker whose brokers stopped before it joined its group."""
     return SlidestatError(
         "The Kafka broker went away while the worker was starting.",
         "Start the worker again when the broker is back: nothing is lost.",
@@ -140,9 +138,7 @@ class BrokerContact:
                 raise _left_out(silent_s)
 
     def _refusal(self) -> str:
-        """Ask by a client made anew, and return why brokers do not let it in; "" if they do, or if
-        none answers.
-        """
+        """Return why brokers refuse a client made anew; "" if they do not, or none answers."""
         try:
             require_broker(self._bootstrap, _PATIENCE_S, may_tell=False)
         except SlidestatError as error:

@@ -422,9 +422,7 @@ def _assignment(consumer: AIOKafkaConsumer) -> Any:
 
 
 def _readable_end(state: Any) -> int:
-    """Return the end of what readers of committed records get, of aiokafka's state of a partition
-    that was fetched.
-    """
+    """Return the end for readers of committed records, of aiokafka's state of a partition."""
     end: int = state.highwater if state.lso is None else min(state.lso, state.highwater)
     return end
 
@@ -493,9 +491,7 @@ class BatchConsumer(Consumer):
 
     @property
     def lost_since(self) -> float | None:
-        """The time (of time.monotonic) since when no broker answers this consumer; None while one
-        does.
-        """
+        """The time.monotonic() since when no broker answers this consumer; None while one does."""
         contact = cast(BatchConsumerThread, self._thread).contact
         return None if contact is None else contact.lost_since
 
@@ -587,9 +583,7 @@ class BatchConsumer(Consumer):
             self._has_committed_last.set()
 
     def _tell_committed(self) -> None:
-        """Log what the next worker reads on from; after a crash, the crash is what there is to
-        tell.
-        """
+        """Log what the next worker reads on from; after a crash, there is the crash to tell."""
         offsets = {
             f"{tp.topic}/{tp.partition}": offset
             for tp, offset in sorted(self._committed_offset.items())

@@ -75,9 +75,7 @@ class PartitionTransactions(BulkProducer):
             self._owned.update(new)
 
     def give_up(self, partitions: Collection[int] | None = None) -> None:
-        """Leave the open transactions of these partitions, or of all, to be aborted by the next
-        owner.
-        """
+        """Leave open transactions, of these partitions or all, for the next owner to abort."""
         for partition in tuple(self._owned if partitions is None else partitions):
             if partition in self._owned:
                 self._ended.append(self._owned.pop(partition))

@@ -57,9 +57,7 @@ _BEYOND_ALL_GENERATIONS = 2**32
 
 
 class SupersededError(Exception):
-    """An error of a partition that another worker has taken over; nothing more may be written for
-    it.
-    """
+    """An error of a partition that another worker has taken over: nothing more may be written."""
 
 
 def next_epoch(newest: int, generation: int) -> int:
@@ -70,9 +68,7 @@ def next_epoch(newest: int, generation: int) -> int:
 
 
 def replacing_epoch(newest: int) -> int:
-    """Return the epoch in which all states of a partition are replaced, whose largest is
-    `newest`.
-    """
+    """Return the epoch in which all states of a partition are replaced; its largest is `newest`."""
     return newest + _BEYOND_ALL_GENERATIONS
 
 
@@ -90,9 +86,7 @@ def epoch_of(headers: Headers) -> int:
 
 
 class Restored:
-    """A filter of the records of a partition that count, in the order of their offsets: those of
-    zombies do not.
-    """
+    """A filter of a partition's records, by rising offsets: those of zombies do not count."""
 
     def __init__(self, newest: int) -> None:
         self.newest = newest

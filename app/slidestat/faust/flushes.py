@@ -43,9 +43,7 @@ class Flushes:
                 self._under_way = None
 
     async def run_within(self, seconds: float, flush: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a flush as `run` does; after so many seconds give it up, or the one under way before
-        it.
-        """
+        """Run a flush as `run` does; after so many seconds give up, also on one before it."""
         timer = asyncio.get_running_loop().call_later(seconds, self._give_up)
         try:
             return await self.run(flush)

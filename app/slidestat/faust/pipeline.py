@@ -197,9 +197,7 @@ class Pipeline:
         return self.partitions.view(partition)
 
     def status(self, partition: int) -> PartitionStatus:
-        """Return the status of a partition that this worker holds; counters as of the last
-        batch.
-        """
+        """Return the status of a partition of this worker, with counters as of the last batch."""
         processor = self.partitions.processors.get(partition)
         view = self.view(partition)
         return partition_status(
@@ -223,9 +221,7 @@ class Pipeline:
         return found
 
     def behind(self) -> Mapping[str, Behind] | None:
-        """Return how far moving the records of each source is behind; None unless this worker moves
-        them.
-        """
+        """Return how far moving each source's records is behind; None unless it is done here."""
         return None if self._mover is None else self._mover.behind
 
     def due_in_ms(self, partition: int) -> int:

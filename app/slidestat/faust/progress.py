@@ -25,9 +25,7 @@ class Progress:
     """The progress of one topology."""
 
     def __init__(self, topology: str, letter_command: str = "") -> None:
-        """Create the progress; `letter_command` is the command that shows the topology's dead
-        letters.
-        """
+        """Create the progress; `letter_command` is the command that shows the dead letters."""
         self._topology = topology
         self._letter_command = letter_command
         # Since the process began, and those that were logged.
@@ -131,9 +129,7 @@ class Progress:
 
 
 def _listed(left_out: Mapping[str, int]) -> str:
-    """Return how many events each statistic leaves out as text; statistics with equal numbers
-    together.
-    """
+    """Return how many events each statistic leaves out as text; equal numbers together."""
     by_count: dict[int, list[str]] = {}
     for statistic, count in left_out.items():
         by_count.setdefault(count, []).append(statistic)
@@ -147,9 +143,7 @@ def _moment(time_ms: int) -> str:
 
 
 class RestoreProgress:
-    """The progress of restoring tables from their changelogs, logged if that takes longer than a
-    moment.
-    """
+    """The progress of restoring tables from changelogs, logged if it takes more than a moment."""
 
     def __init__(self, records: int) -> None:
         self._records = records

@@ -102,9 +102,7 @@ class StateStore(Store):
         return database
 
     def restore(self, partition: int, rows: Iterable[Row]) -> None:
-        """Write the next records of a partition's changelog, without those that its database has
-        already.
-        """
+        """Write a partition's next changelog records but those that its database has already."""
         database = self._db_for_partition(partition)
         with self._lock(partition):
             last = position = _position(database)
@@ -155,9 +153,7 @@ class StateStore(Store):
     def _move(
         self, database: rocksdict.Rdict, batch: rocksdict.WriteBatch, position: int, epoch: int
     ) -> None:
-        """Write a batch, and with it the position and the largest epoch that the database has
-        then.
-        """
+        """Write a batch, and with it the database's position and largest epoch from then on."""
         batch.put(self.offset_key, b"%d" % position)
         if self._changelog_id:
             batch.put(CHANGELOG_KEY, self._changelog_id.encode())
@@ -198,9 +194,7 @@ def _position(database: rocksdict.Rdict) -> int:
 
 
 def overwritten_keys(database: rocksdict.Rdict) -> list[bytes]:
-    """Return the keys whose last record in the changelog, up to the database's position, does not
-    count.
-    """
+    """Return the keys whose last changelog record up to the database's position does not count."""
     keys = (key for key, _ in rows_from(database, OVERWRITTEN))
     own = takewhile(lambda key: key.startswith(OVERWRITTEN), keys)
     return [key.removeprefix(OVERWRITTEN) for key in own]

@@ -246,9 +246,7 @@ class StateTable:
 
 @dataclass
 class Owned:
-    """The epoch of this worker for a partition, and the offset up to which it knows the
-    changelog.
-    """
+    """The epoch of this worker for a partition, and up to which offset it knows the changelog."""
 
     epoch: int
     last_offset: int
@@ -259,9 +257,7 @@ class GivenUpError(Exception):
 
 
 class TablePartition:
-    """The database of one partition, for reading; and, if it was opened by its owner, as whom that
-    writes.
-    """
+    """The database of a partition, for reading; and, if its owner opened it, as whom it writes."""
 
     def __init__(
         self, partition: int, database: rocksdict.Rdict, owned: Owned | None = None
@@ -306,9 +302,7 @@ class TablePartition:
             yield key[1:].decode(), row
 
     def size(self) -> int:
-        """Return the bytes that the states take, in files and in what RocksDB has yet to write
-        there.
-        """
+        """Return the bytes of the states, in files and in what RocksDB has yet to write there."""
         sizes = map(self.database.property_int_value, _SIZES)
         return sum(size for size in sizes if size is not None)
 

@@ -116,9 +116,7 @@ def read_names(topology: Topology) -> list[ReadName]:
 
 
 def absent_names(topology: Topology, events: Sequence[SampledEvent]) -> list[AbsentName]:
-    """Return the names that are in no event from which they are read, if any event is evidence for
-    them.
-    """
+    """Return the names that no event has where they are read, if any event is evidence of it."""
     absent = []
     for name in read_names(topology):
         read = [it.fields for it in events if any(map(it.is_read_by, name.readers))]
@@ -192,9 +190,7 @@ def _tells(value: object, path: FieldPath) -> bool | None:
 
 
 def names_in(fields: Mapping[str, object], above: FieldPath = ()) -> Iterator[str]:
-    """Yield the names of an event's fields as a declaration writes them, that of an object before
-    those of its fields.
-    """
+    """Yield the names of an event's fields as declared, an object's before those of its fields."""
     for name, value in fields.items():
         yield _declared((*above, name))
         if isinstance(value, dict) and len(above) < _DEEPEST:

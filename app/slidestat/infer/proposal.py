@@ -357,9 +357,7 @@ def _trouble(value: bytes) -> str:
 def _as_number(
     value: Guess, chosen: FieldSurvey, found: Survey, warnings: list[str]
 ) -> tuple[Guess, tuple[str, ...]]:
-    """Return the value as a statistic reads it, and the computed field that it is if its field has
-    texts.
-    """
+    """Return the value as a statistic reads it; and the computed field, if its field has texts."""
     if is_number_text(chosen):
         name, text = cast_of(chosen, found)
         warnings.append(

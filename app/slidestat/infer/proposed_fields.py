@@ -54,9 +54,7 @@ class Doubts:
     given: Mapping[str, str]
 
     def field(self, what: str, found: Survey) -> FieldSurvey | None:
-        """Return the field that is given; None if none is. Raises SlidestatError for one that no
-        record has.
-        """
+        """Return the given field; None if none is. Raises SlidestatError for one no record has."""
         name = self.given.get(what)
         if name is None:
             return None
@@ -131,9 +129,7 @@ def common_fields(found: Survey) -> list[FieldSurvey]:
 
 
 def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, int]:
-    """Return the key, and how many keys the sample has; raises SlidestatError where no field can be
-    the key.
-    """
+    """Return the key, and the sample's number of keys; SlidestatError where no field can be it."""
     numbers = sum(number_key(record) is not None for record in sample.records)
     if doubts.given.get("key") == RECORD_KEY:
         if numbers:
@@ -192,9 +188,7 @@ def bytes_warning(numbers: int, records: int) -> str:
 
 
 def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
-    """Return the share of the records in which each field repeats the Kafka key, shortest path
-    first.
-    """
+    """Return the share of records in which each field repeats the Kafka key, short paths first."""
     same: dict[FieldPath, int] = {}
     for record in sample.records:
         key, value = key_text(record), as_object(record)
@@ -308,9 +302,7 @@ def _has_times(seen: FieldSurvey) -> bool:
 
 
 def is_time_unread(seen: FieldSurvey) -> bool:
-    """Return whether a field has the name of a time, and texts that are none in any format, or
-    dates in digits.
-    """
+    """Return whether a field named as a time has texts in no format, or dates in digits."""
     are_texts = seen.texts == seen.present > 0 and not seen.formats and not seen.number_texts
     is_named = bool(TIME_NAMES.fullmatch(seen.path[-1]))
     return is_named and (are_texts or _is_date_in_digits(seen))
@@ -451,9 +443,7 @@ def propose_ranges(
 
 
 def _limit(seen: FieldSurvey, share: int = 99) -> float:
-    """Return the least of 1, 2, 5, 10, 20 and so on that a share, in %, of a field's values are at
-    most.
-    """
+    """Return the least of 1, 2, 5, 10, 20 ... that a share, in %, of the values are at most."""
     values = sorted(float(text) for text in seen.values.elements() if _NUMBER.fullmatch(text))
     most = values[len(values) * share // 100] if values else 1.0
     limits = (step * 10.0**power for power in range(-9, 300) for step in (1, 2, 5))

@@ -169,9 +169,7 @@ def _known_bounds(consumer: Consumer, topic: str, partitions: int, records: int)
 
 
 def _shares(bounds: Bounds, records: int) -> dict[int, int]:
-    """Return how many offsets to read of each partition: as many of one as of another, as far as it
-    has them.
-    """
+    """Return how many offsets to read of each partition: equally many, as far as it has them."""
     lengths = {number: high - low for number, (low, high) in bounds.items()}
     shares, left = {}, records
     for place, number in enumerate(sorted(lengths, key=lengths.__getitem__)):

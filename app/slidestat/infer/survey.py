@@ -125,9 +125,7 @@ def value_at(fields: object, path: FieldPath) -> object:
 
 
 def leaves(value: dict[str, object], path: FieldPath = ()) -> Iterator[tuple[FieldPath, object]]:
-    """Yield (path, value) of all values that a topology can name, and that are neither objects nor
-    lists.
-    """
+    """Yield (path, value) of all values that can be named and are neither objects nor lists."""
     for name, inner in value.items():
         if not is_readable(name):
             continue

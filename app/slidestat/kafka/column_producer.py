@@ -89,9 +89,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 
 class _ProduceVa(types.WrapperAddressProtocol):
-    """The function rd_kafka_produceva, for kernels, which call it at its address, and for
-    Python.
-    """
+    """The function rd_kafka_produceva, called at its address by kernels, and by Python."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
@@ -108,9 +106,7 @@ class _ProduceVa(types.WrapperAddressProtocol):
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """Return the library that comes with the Python client; None where the client was built
-    otherwise.
-    """
+    """Return the library of the Python client; None where the client was built otherwise."""
     try:
         found = [it for it in files(_PACKAGE) or () if it.name.startswith(_LIBRARY)]
         loaded = ctypes.CDLL(str(found[0].locate()))

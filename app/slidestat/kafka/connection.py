@@ -263,9 +263,7 @@ def produce_with(
     headers: Iterable[tuple[str, str | bytes | None]],
     timestamp: int = 0,
 ) -> None:
-    """Queue a record with a client of librdkafka; waits while its queue is full. Raises
-    KafkaException.
-    """
+    """Queue a record with a librdkafka client; waits while its queue is full. KafkaException."""
     named = list(headers)
     while True:
         try:

@@ -22,9 +22,7 @@ _ENDED = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 
 
 def count_workers(bootstrap: str, group: str) -> int:
-    """Return how many workers are members of a group now; one that was killed is, for some
-    seconds.
-    """
+    """Return how many workers a group has now; one that was killed is in it for some seconds."""
     admin = admin_client(bootstrap)  # It must outlive what it is waited for.
     try:
         found = ask_again(

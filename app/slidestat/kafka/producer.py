@@ -218,9 +218,7 @@ class BulkProducer:
             self._waits_since = before
 
     def is_answered(self, topic: str, timeout_s: float) -> bool:
-        """Return whether a broker answers a request about a topic within that time; blocks until
-        then.
-        """
+        """Return whether a broker answers a request about a topic, blocking up to that time."""
         try:
             self._producer.list_topics(topic, timeout_s)
         except KafkaException:

@@ -121,9 +121,7 @@ def broker_security(environment: Mapping[str, str] = os.environ) -> BrokerSecuri
 
 
 def tls_context(security: BrokerSecurity) -> ssl.SSLContext:
-    """Return Python's TLS context with these files; raises SlidestatError where they cannot be
-    used.
-    """
+    """Return Python's TLS context with these files; SlidestatError where they cannot be used."""
     context = trusting(CA_FILE, security.ca_file, "brokers'")
     if security.certificate_file is not None:
         try:

@@ -1,6 +1,4 @@
-"""Topics by their ids (KIP-516): one that is deleted and created again has another id under the
-same name.
-"""
+"""Topics by their ids (KIP-516): one that is deleted and created again has a new id."""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future

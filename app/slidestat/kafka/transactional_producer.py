@@ -92,9 +92,7 @@ def failure_of(error: KafkaError) -> Failure:
 
 
 class FencedError(Exception):
-    """An error of a producer whose transactional id another one has now, or whose transaction was
-    open for too long.
-    """
+    """An error of a producer whose id another has taken, or whose transaction was open too long."""
 
 
 class LostError(Exception):
@@ -202,9 +200,7 @@ class TransactionalProducer(BulkProducer):
         timestamp: int = 0,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Queue a record; do nothing once the transaction has failed, as the commit will raise the
-        error.
-        """
+        """Queue a record; once the transaction has failed, do nothing: the commit raises it."""
         if self._has_failed:
             return
         try:

@@ -99,9 +99,7 @@ class FileRecords:
         return self.topology.key_path not in self.topology.computed_fields
 
     def require_columns(self, files: Sequence[EventFile], path: str) -> None:
-        """Raise SlidestatError if no file of `path` has one of the columns; lines of JSON have each
-        their own.
-        """
+        """Raise SlidestatError if no file of `path` has a column; each line of JSON has its own."""
         missing, present = self.names, list[str]()
         for file in files:
             if file.format is Format.JSON_LINES:
@@ -174,9 +172,7 @@ class FileRecords:
         return _batch(times, keys, values)
 
     def _with_folders(self, line: bytes, folders: Mapping[str, str | None]) -> bytes:
-        """Return a line with what the names of its folders have; its own fields come last and so
-        hold.
-        """
+        """Return a line with what its folders' names have; its own fields come last, and hold."""
         found = {path: folders[name] for path, name in self._own.items() if name in folders}
         if not found or not line.lstrip().startswith(b"{"):
             return line

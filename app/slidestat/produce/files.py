@@ -168,9 +168,7 @@ class OpenFile:
             self.stream = self._raw
 
     def position(self) -> int:
-        """Return how many bytes of the file were read so far, compressed as they are; 0 where that
-        cannot be known.
-        """
+        """Return how many bytes, as compressed, were read of the file; 0 where that is unknown."""
         return 0 if self._raw.closed or not self._raw.seekable() else int(self._raw.tell())
 
     def close(self) -> None:
@@ -303,9 +301,7 @@ class _Pipe:
 
 
 def event_file(name: str | Path) -> EventFile:
-    """Find the file of a name; raises SlidestatError for one that is missing, empty, of another
-    kind, or of a table.
-    """
+    """Find a file by name; SlidestatError if missing, empty, of another kind, or of a table."""
     name = str(name)
     if name == STANDARD_INPUT:
         return EventFile(name, Format.JSON_LINES, None, 0)
@@ -407,9 +403,7 @@ def files_of(paths: Sequence[str]) -> list[EventFile]:
 
 
 def files_below(path: str) -> Iterator[Path]:
-    """Yield the files of a path, whatever they are; raises SlidestatError for a folder that cannot
-    be read.
-    """
+    """Yield the files of a path, of any kind; SlidestatError for an unreadable folder."""
     root, matches = Path(path), [Path(path)]
     if has_magic(path) and not _is_there(path):
         root = Path(*takewhile(lambda part: not has_magic(part), root.parts))

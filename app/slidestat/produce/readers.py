@@ -116,9 +116,7 @@ Lines = tuple[int, list[bytes]]
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that is not an event; `row` counts as `Rows.numbers` does. `text` is all of a row that
-    has no columns.
-    """
+    """A row that is no event; `row` is as in `Rows.numbers`, `text` all of it without columns."""
 
     row: int
     reason: str
@@ -506,9 +504,7 @@ def _first_block(file: EventFile, stream: ByteStream) -> bytes:
 def _decoded(
     decoder: msgspec.json.Decoder[Any], first: int, lines: list[bytes]
 ) -> tuple[list[Any], Sequence[int], list[BadRow]]:
-    """Decode lines: their objects, the numbers of these, and the lines that hold none; blank ones
-    pass.
-    """
+    """Decode lines: their objects, the numbers of these, and of lines without; blank ones pass."""
     rows: list[Any] = []
     others: list[int] = []
     malformed: list[BadRow] = []

@@ -108,9 +108,7 @@ class Transactions:
         self._until_done(self._producer.init_transactions)
 
     def send(self, records: Sequence[KeyedRecord], partitions: int) -> None:
-        """Queue records for a topic with this number of partitions; a timestamp of 0 would mean
-        now.
-        """
+        """Queue records for a topic of so many partitions; a timestamp of 0 would mean now."""
         if not records:
             return
         self._open()

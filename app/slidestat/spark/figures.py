@@ -57,9 +57,7 @@ def _has_files(spark: Any, paths: str) -> bool:
 
 
 def _found(rows: DataFrame) -> DataFrame:
-    """Return the rows, once the server has looked for them, which it does when it is asked for
-    their columns.
-    """
+    """Return the rows once the server has looked for them, which asking for columns makes it do."""
     rows.columns  # noqa: B018
     return rows
 

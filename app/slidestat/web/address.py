@@ -214,9 +214,7 @@ def _announce(folder: Path, address: WebAddress) -> None:
 
 
 def announcements(folders: Iterable[Path]) -> Iterator[Announced]:
-    """Yield the announcements of workers with these data folders; a killed worker's file stays
-    behind.
-    """
+    """Yield the announcements of workers with these data folders, also left by killed ones."""
     for folder in folders:
         try:
             yield msgspec.json.decode((folder / _FILE).read_bytes(), type=Announced)

@@ -46,9 +46,7 @@ def unavailable(message: str) -> HttpError:
 
 
 def too_many() -> HttpError:
-    """Return the error of a worker that is asked more than it can answer in addition to its
-    work.
-    """
+    """Return the error of a worker that is asked more than it can answer beside its work."""
     return HttpError(
         429,
         "The worker is asked more than it answers beside its work.",

@@ -196,9 +196,7 @@ def _check_kind() -> None:
 
 
 def _url(signal: Signal) -> URL:
-    """Return the whole address: the signal's own one, or the one of all signals with the signal's
-    path.
-    """
+    """Return the whole address: the signal's own, or that of all with the signal's path."""
     if not signal.setting("ENDPOINT"):
         raise SlidestatError(
             f"OTEL_{signal.name}_EXPORTER asks for them, and no endpoint is named.",
@@ -275,9 +273,7 @@ def _log_refusal(signal: Signal, error: SlidestatError) -> None:
 
 
 def wanted_traces() -> BatchTraces | None:
-    """Return where traces of batches are noted to be sent; None unless the environment asks for it:
-    then nothing is noted.
-    """
+    """Return where traces are noted to be sent; None, so none are, unless the environment asks."""
     try:
         share = sampled_share() if SPANS.is_wanted else 0.0
     except SlidestatError as error:

@@ -97,9 +97,7 @@ _OF_KEYS = (400, 401, 403, 404, 421, 429, 500, 502, 503)
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation: what is answered to GET at a path, and with which errors; `is_open` without a
-    token.
-    """
+    """An operation: the answer to GET at a path, and its errors; `is_open` without a token."""
 
     path: str
     name: str
@@ -499,9 +497,7 @@ class Routes:
         return json_response(Health("ok"))
 
     async def ready(self, request: web.Request) -> web.Response:
-        """Answer the readiness probe: ready once the worker has its partitions, and while brokers
-        answer it.
-        """
+        """Answer the readiness probe: ready with all its partitions, while brokers answer."""
         checked(no_query, request)
         for live in self._topologies.values():
             require_ready(live)

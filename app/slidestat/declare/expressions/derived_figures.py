@@ -39,9 +39,7 @@ _ADVICE = 'Write an expression over figures as a name: "errors_5m / count_5m as 
 
 
 class Part(NamedTuple):
-    """A figure of a statistic that is read: its place, and, if it is of the past, as which call of
-    `ago`.
-    """
+    """A figure of a statistic that is read: its place, and which call of `ago` reads its past."""
 
     place: int
     past: Call | None = None

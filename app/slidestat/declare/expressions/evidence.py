@@ -102,9 +102,7 @@ def change_of_mean(
 
 
 def change_of_share(ages: Sequence[int], hits: Floats, events: Floats) -> Change:
-    """Return the change of the share of `hits` among `events`, counts of the same form as those of
-    `change_of_mean`.
-    """
+    """Return the change of the share of `hits` among `events`, counts as in `change_of_mean`."""
     whole, recent = _share(hits[:, :, -1:], events[:, :, -1:]), _share(hits, events)[:, :, :-1]
     low, high = whole[1], whole[2]
     middle = np.clip(0.5, low, high)
@@ -154,9 +152,7 @@ def _earlier(counts: Floats) -> Floats:
 
 
 def _share(hits: Floats, events: Floats) -> Floats:
-    """Return bounds of a quotient of counts of which the first is at most the second; NaN of no
-    events.
-    """
+    """Return bounds of a quotient of counts, the first at most the second; NaN of no events."""
     with np.errstate(all="ignore"):
         low, high = hits[1] / events[2], np.fmin(hits[2] / events[1], 1.0)
         found = np.stack((np.clip(hits[0] / events[0], low, high), low, high))

@@ -37,9 +37,7 @@ class Numbers:
 
     @classmethod
     def of(cls, figures: Floats) -> "Numbers":
-        """Return the numbers of figures float64[n, 3]: estimates, lowers and uppers. A figure that
-        does not exist is NULL.
-        """
+        """Return the numbers of figures float64[n, 3]: estimate, lower, upper; NULL for none."""
         estimates, lowers, uppers = figures.T
         missing = np.isnan(estimates)
         return cls(

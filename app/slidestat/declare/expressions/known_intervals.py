@@ -248,9 +248,7 @@ class KnownIntervals(Intervals):
         return all(((it.lowers >= 0) | ~it.values).all() for it in figures)
 
     def _at_ends(self, quotient: _Monotone) -> tuple[Floats, Floats]:
-        """Return the least and the largest of a quotient of figures that are not negative; its
-        divisor is positive.
-        """
+        """Return the least and the largest of a quotient of figures >= 0; the divisor is > 0."""
         at_least, at_most = {}, {}
         for path, is_rising in quotient.is_rising.items():
             ends = _ends(self._figures[path])
@@ -417,9 +415,7 @@ def _cut(numbers: Numbers, lowers: Floats | float, uppers: Floats | float) -> Nu
 
 
 def _ordered(found: Truths, operator: str, difference: _Sum) -> Truths:
-    """Return the truth values of a comparison of two numbers, the sign of whose difference may be
-    known.
-    """
+    """Return the truth values of a comparison of two numbers, whose order may be known."""
     # Which of the three outcomes there can be. That both are equal is never excluded.
     is_less, is_more = not difference.is_not_negative, not difference.is_not_positive
     may_be_true = {"<": is_less, ">": is_more, "<>": is_less or is_more}.get(operator, True)

@@ -36,9 +36,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class FieldValue:
-    """The value of an event's field; `is_quoted` for one name in double quotes, as some write a
-    text.
-    """
+    """The value of an event's field; `is_quoted` for a name in double quotes, perhaps a text."""
 
     path: FieldPath
     is_quoted: bool = field(default=False, compare=False)

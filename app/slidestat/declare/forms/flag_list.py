@@ -7,9 +7,7 @@ from typing import NamedTuple
 
 
 class Flag(NamedTuple):
-    """A flag, its value in the help, whether it can be given many times, and whether it is given
-    without a value.
-    """
+    """A flag, its value in the help, whether it can be repeated, and whether it has no value."""
 
     name: str
     metavar: str

@@ -42,9 +42,7 @@ class ComputedColumns(NamedTuple):
 
 
 class ComputedFields:
-    """The evaluator of a topology's computed fields. An operator over two numbers costs about 10 ns
-    an event.
-    """
+    """The evaluator of computed fields; an operator over two numbers costs about 10 ns an event."""
 
     def __init__(self, topology: Topology) -> None:
         self._computed = topology.computed_fields

@@ -73,9 +73,7 @@ Column = Any
 
 
 class LackedFields:
-    """A counter of the fields that events of a topology lack. A nanosecond a number, where nothing
-    is lacked.
-    """
+    """A counter of the fields that events lack. A nanosecond a number, where nothing is lacked."""
 
     def __init__(self, topology: Topology) -> None:
         columns = topology.columns

@@ -196,9 +196,7 @@ class EventDecoder:
     def _computed_errors(
         self, read: FieldColumns, columns: EventColumns
     ) -> Iterator[tuple[int, Reason, str]]:
-        """Yield the place and the reason of each event without a value in a computed field that is
-        used for it.
-        """
+        """Yield place and reason of each event without a value in a computed field that is used."""
         for path, errors in read.errors.items():
             taken = np.ones(len(read.rows), bool)
             if read.judged is not None and path in self._chosen_computed:

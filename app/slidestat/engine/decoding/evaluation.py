@@ -342,9 +342,7 @@ class Evaluation:
 
 
 def _number(value: float, rest: float) -> Fraction | None:
-    """Return the whole number, or the double, that a double and its rest are; None if they are not
-    known to be one.
-    """
+    """Return the whole number or the double of a double and its rest; None if it may be neither."""
     if not rest.is_integer() or not abs(value) < WHOLE_LIMIT:
         return None
     return Fraction(value) + Fraction(rest)

@@ -95,9 +95,7 @@ def without(
     errors: Mapping[int, Refusal],
     others: Sequence[int] | npt.NDArray[np.int64] = (),
 ) -> EventColumns:
-    """Return the columns without the events at the places of `errors`, which are refused, and at
-    `others`.
-    """
+    """Return the columns without events at the places of `errors`, refused, and at `others`."""
     kept = np.ones(len(columns.rows), bool)
     kept[[*errors]] = False
     kept[np.asarray(others, np.int64)] = False
@@ -149,9 +147,7 @@ class RecordReader(Protocol):
     """A reader of records, field by field."""
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
-        """Return the fields of the readable records and a refusal for each of the others; never
-        raises.
-        """
+        """Return the fields of readable records, and a refusal for each other one; never raises."""
         ...
 
 
@@ -218,9 +214,7 @@ def _both(first: Judged, second: Judged, both: Interleaving) -> Judged:
 def _placed(
     first: Mapping[int, Why], second: Mapping[int, Why], order: Integers, shift: int
 ) -> dict[int, Why]:
-    """Return values by place of both, in that order: the places of the second come after `shift` of
-    the first.
-    """
+    """Return the values of both by place; the second's places come after `shift` of the first."""
     if not first and not second:
         return {}
     place_of = np.argsort(order).tolist()

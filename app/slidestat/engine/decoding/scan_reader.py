@@ -106,9 +106,7 @@ class ScanPlan:
 
     @classmethod
     def of(cls, topology: Topology) -> "ScanPlan | None":
-        """Return the plan of a topology; None if its records have more fields than kernels can look
-        for.
-        """
+        """Return the plan of a topology; None if it has more fields than kernels can look for."""
         sought = _sought(topology)
         deepest = max(map(len, sought), default=0)
         objects = {path[:depth] for path in sought for depth in range(1, len(path))}

@@ -94,9 +94,7 @@ class StructReader:
         self._item_names = {field_text(column.path) for column in topology.columns.items}
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
-        """Return the fields of the readable records and a refusal for each of the others; never
-        raises.
-        """
+        """Return the fields of readable records, and a refusal for each other one; never raises."""
         events, refusals = self._events(records)
         rows = np.arange(len(records), dtype=np.int64)
         if refusals:

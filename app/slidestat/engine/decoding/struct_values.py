@@ -84,9 +84,7 @@ class StructValues:
     def of(
         self, events: Sequence[Any], numbers: Mapping[FieldPath, Floats], written: WrittenNumbers
     ) -> dict[tuple[FieldPath, Sort], Computed]:
-        """Return a column for each field; `numbers` are those that are read already, and `written`
-        has their exact values.
-        """
+        """Return a column a field; `numbers` are read already, `written` has their exact values."""
         columns: dict[tuple[FieldPath, Sort], Computed] = {}
         for path, sort in self._fields:
             if sort is Sort.NUMBER and (path in numbers or path in self._certain):
@@ -167,9 +165,7 @@ def _of_doubles(numbers: Floats, written: Written) -> Computed:
 
 
 def scalar_texts(items: list[Any], written: Written) -> pa.Array:
-    """Return items as texts, None unchanged: numbers in their own notation, truth values as in
-    JSON.
-    """
+    """Return items as texts, None unchanged: numbers as they are, truth values as in JSON."""
     if all(type(item) is str for item in items):
         return texts(items)
     found = [item if item is None or type(item) is str else _text(item) for item in items]

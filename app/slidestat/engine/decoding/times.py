@@ -129,9 +129,7 @@ _BEYOND = 2.0**63
 
 
 def scaled(integers: pa.Array, per_second: int) -> pa.Array:
-    """Return integers of a unit as milliseconds, rounded down, null beyond the limit of any
-    date.
-    """
+    """Return integers of a unit as milliseconds, rounded down, null beyond any date."""
     valid = pc.is_valid(integers).to_numpy(zero_copy_only=False)
     values = pc.fill_null(integers, 0).to_numpy(zero_copy_only=False)
     if per_second > 1_000:
@@ -143,9 +141,7 @@ def scaled(integers: pa.Array, per_second: int) -> pa.Array:
 
 
 def of_fractions(floats: pa.Array, per_second: int) -> pa.Array:
-    """Return floating-point numbers of a unit as milliseconds, rounded down, null beyond any
-    date.
-    """
+    """Return doubles of a unit as milliseconds, rounded down, null beyond any date."""
     values = floats.to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore", over="ignore"):
         # Doubles hold times of today to a quarter of a microsecond: 0.123 may lie below 123 ms.
@@ -192,9 +188,7 @@ def are_number_texts(texts: pa.Array) -> pa.Array:
 
 
 def are_rounded(texts: pa.Array) -> pa.Array:
-    """Return which texts are of numbers that have lost digits: a power, few digits, and no double
-    of Java's.
-    """
+    """Return which texts are numbers that lost digits: a power, few digits, no double of Java's."""
     written = pc.utf8_trim(texts, SPACES)
     has_power = pc.and_(are_number_texts(texts), pc.match_substring_regex(written, _POWER))
     has_power = pc.and_not(has_power, pc.match_substring_regex(written, _OF_JAVA))

@@ -53,9 +53,7 @@ class _Place:
 
     @property
     def is_ordered(self) -> bool:
-        """Return whether its estimates and those of extremes can be ordered, as the proof above has
-        it.
-        """
+        """Return whether its estimates and those of extremes can be ordered, as proved above."""
         return isinstance(self.statistic, Minimum | Maximum | Quantiles)
 
 
@@ -171,9 +169,7 @@ def _settle(table: Floats, columns: Integers, pairs: Integers, errors: Floats) -
 
 @borrowing_kernel
 def _cut(figures: Floats, small: Integers, large: Integers, units: int) -> None:
-    """Cut the bounds of figures of a window of which all `small` ones are at most the `large`
-    ones.
-    """
+    """Cut bounds of a window's figures of which each `small` one is at most each `large` one."""
     lower, upper = _largest(figures, small, _LOWER), _smallest(figures, large, _UPPER)
     for _ in range(units):
         lower, upper = np.nextafter(lower, -np.inf), np.nextafter(upper, np.inf)
@@ -231,9 +227,7 @@ def _smallest(figures: Floats, places: Integers, number: int) -> float:
 
 @borrowing_kernel
 def _outweighs(figures: Floats, place: int, spare: float, absolute: float) -> bool:
-    """Return whether the larger relative error of a figure makes up for the other's absolute
-    error.
-    """
+    """Return whether a figure's larger relative error outweighs the other's absolute error."""
     lower, upper = figures[place, _LOWER], figures[place, _UPPER]
     magnitude = min(abs(lower), abs(upper)) if lower * upper > 0 else 0.0
     return bool(spare * magnitude >= absolute)

@@ -303,9 +303,7 @@ class EmissionEncoder:
     def encode(
         self, answers: PlacedAnswers, *, provisional: bool, loss: Loss | None
     ) -> OutputRecords:
-        """Return the records of answers, in their order; those whose windows may lack records of
-        `loss` are marked.
-        """
+        """Return answers as records, in order; what may lack records of `loss` is marked."""
         return OutputRecords.joined(
             [
                 self._written(answers.between(start, end), provisional, lost)

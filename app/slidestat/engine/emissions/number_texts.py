@@ -101,9 +101,7 @@ class OddTexts(NamedTuple):
 
 
 def odd_texts(numbers: Floats) -> OddTexts:
-    """Return the texts of those of `numbers`, in their order, that `write_number` does not
-    write.
-    """
+    """Return the texts of those of `numbers`, in order, that `write_number` does not write."""
     magnitudes = np.abs(numbers)
     is_odd = np.isfinite(magnitudes) & (magnitudes >= _MOST)
     is_odd |= (magnitudes > 0) & (magnitudes < _LEAST)

@@ -110,9 +110,7 @@ NOTHING = PlacedAnswers(_NONE, (), _NONE, _NONE, _NONE)
 
 
 def newest(parts: Sequence[PlacedAnswers]) -> PlacedAnswers:
-    """Return the answers of all parts, in order; where several parts have answers of one place,
-    those of the last part.
-    """
+    """Return the answers of all parts, in order; of several at one place, the last part's."""
     last: dict[Place, int] = {}
     for number, part in enumerate(parts):
         last.update(dict.fromkeys(part.places(), number))

@@ -1,6 +1,4 @@
-"""Records of keys that are written because of their figures; what was written last is kept in the
-keys' states.
-"""
+"""Records that are written because of their figures; keys' states have what was written last."""
 
 from collections.abc import Mapping
 

@@ -39,9 +39,7 @@ class Asked(NamedTuple):
     passed: Integers
 
     def within(self, groups: Integers) -> "Asked":
-        """Return the queries with the places of their keys among `groups`, which rise; each key
-        that has any is there.
-        """
+        """Return the queries with their keys' places among the rising `groups`, which have all."""
         place = np.full(max((groups.max(initial=-1), self.silences.groups.max(initial=-1))) + 1, -1)
         place[groups] = np.arange(len(groups))
         silences = self.silences._replace(groups=place[self.silences.groups])

@@ -137,9 +137,7 @@ BACKLOG_RECORDS = 20_000
 
 
 def is_backlog(offsets: SourceOffsets, batch: RecordBatch) -> bool:
-    """Return whether many records follow a batch that can be read: none behind an open
-    transaction.
-    """
+    """Return whether many readable records follow a batch: none behind an open transaction."""
     end, partition = offsets.end(batch.partition), batch.partition
     last = int(batch.offsets[-1])
     return end is not None and end - offsets.waiting(partition) - last > BACKLOG_RECORDS
@@ -237,9 +235,7 @@ class BatchSteps:
             rest = rest.since(int(part.offsets[-1]) + 1)
 
     async def emit_all_kept(self) -> None:
-        """Queue the emissions of all ticks that were kept back; and the letters, if the source has
-        no more records.
-        """
+        """Queue the emissions of all ticks kept back; letters too, if the source has no more."""
         if self.are_letters_held and all(
             self._offsets.is_end(partition, processor.next_offset)
             for partition, processor in self._held.processors.items()
@@ -266,15 +262,11 @@ class BatchSteps:
 
     @property
     def are_letters_held(self) -> bool:
-        """Return whether letters are held back, as no record was taken in so far: nothing may be
-        committed.
-        """
+        """Return whether letters are held back, as no record was taken in: commit nothing then."""
         return self._first_records.are_held
 
     def forget(self) -> None:
-        """Forget the ticks and letters kept back, as partitions may move: their records are read
-        again.
-        """
+        """Forget ticks and letters kept back, as partitions may move: records are read again."""
         self._kept_since = {}
         self._first_records.forget()
 

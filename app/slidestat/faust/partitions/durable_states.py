@@ -28,9 +28,7 @@ class CheckpointTurns:
         self._next = 0
 
     def due(self, now: float, share: float = 0.0) -> Sequence[int]:
-        """Return the slots whose turn is due at `now` (of time.monotonic), at least a `share` of
-        all.
-        """
+        """Return the slots that are due at `now` (of time.monotonic), at least a `share` of all."""
         turns = SLOTS
         if self._turn_s:
             turns = int((now - self._given_until) / self._turn_s)
@@ -106,9 +104,7 @@ class DurableStates:
         return any(it.has_new_statistics for it in self._held.processors.values())
 
     async def store_changes(self) -> None:
-        """Store which statistics partitions have now: where new ones begin must be durable before
-        they are emitted.
-        """
+        """Store which statistics partitions have now: starts must be durable before emissions."""
         changed = {}
         for partition, processor in self._held.processors.items():
             if processor.has_new_statistics:

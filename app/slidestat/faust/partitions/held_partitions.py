@@ -169,9 +169,7 @@ class HeldPartitions:
                 self.compare_keys(partition, processor)
 
     def compare_keys(self, partition: int, processor: Processor) -> None:
-        """Compare a partition's new keys with those of the others; raises SlidestatError for one
-        that lies in both.
-        """
+        """Compare a partition's new keys with the others'; SlidestatError for one in both."""
         self._shared_keys.look(partition, processor.key_sample)
 
     def sampled_keys(self, partition: int) -> tuple[str, list[Identity]] | None:

@@ -18,9 +18,7 @@ from slidestat.schemas.emission import DECLARATION_HEADER
 
 
 class OutputTopics:
-    """A sender of emissions, alerts, synopses and letters, which are queued, and counted in
-    `observed`.
-    """
+    """A sender of emissions, alerts, synopses and letters, queued, and counted in `observed`."""
 
     def __init__(
         self,
@@ -46,9 +44,7 @@ class OutputTopics:
         self._synopses = SynopsisTopic(topology.answering, partitions)
 
     def send(self, effects: Effects, partition: int, started: float | None) -> None:
-        """Queue all that a step led to, of a batch that was begun at `started`; None for what no
-        batch led to.
-        """
+        """Queue all that a step led to, of a batch begun at `started`; None if there was none."""
         emissions = self._queue(self._topology.output_topic, effects.emissions, partition)
         self._observed.emitted(partition, emissions, started)
         if self._topology.alert_topic is not None and effects.alerts:
@@ -68,9 +64,7 @@ class OutputTopics:
     def publish(
         self, published: Iterable[Publication | Clock], partition: int, *, provisional: bool = False
     ) -> None:
-        """Queue what a referee is to have, or the synopses of keys, but those of ticks that were
-        emitted before.
-        """
+        """Queue what a referee is to have, or keys' synopses, but those of ticks emitted before."""
         count = size = 0
         silent_until = self._silent_until.get(partition)
         for record in self._synopses.records(published, partition, provisional=provisional):

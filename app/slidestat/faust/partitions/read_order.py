@@ -1,6 +1,4 @@
-"""Check that the records of a partition come whole: none left out, none lost in silence, and all
-of one log.
-"""
+"""Check that the records of a partition come whole: none left out or lost in silence, one log."""
 
 import asyncio
 from collections.abc import Iterable
@@ -138,9 +136,7 @@ class ReadOrder:
         await self._lose_ahead(partition, processor.next_offset)
 
     async def _lose_ahead(self, partition: int, reached: int) -> bool:
-        """Continue after what is lost where a partition was read up to it; return False if it was
-        given up meanwhile.
-        """
+        """Continue after a loss that a partition was read up to; False if it was given up."""
         lost = self._ahead.get(partition)
         if lost is None or reached < lost.first:
             return True

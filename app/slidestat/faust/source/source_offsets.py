@@ -48,9 +48,7 @@ class SourceOffsets:
         return self._consumer.highwater(TP(self._topic, partition)) if is_known else None
 
     def is_end(self, partition: int, offset: int) -> bool:
-        """Return whether there is no record from `offset` on that can be read, by a recent
-        fetch.
-        """
+        """Return whether no record from `offset` on can be read, by a recent fetch."""
         return self._consumer.is_end(TP(self._topic, partition), offset)
 
     def read_up_to(self, partition: int, offset: int) -> int:

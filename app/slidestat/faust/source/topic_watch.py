@@ -33,9 +33,7 @@ class TopicWatch:
     """The topics of a worker's topologies, which share a source, as they were when it began."""
 
     def __init__(self, bootstrap: str, topologies: Sequence[Declared], data_dir: Path) -> None:
-        """Ask the brokers for the topics; raises SlidestatError for one that is not there, and if
-        no broker answers.
-        """
+        """Ask the brokers for the topics; SlidestatError if one is missing, or none answers."""
         self._admin = AdminClient(client_config(bootstrap))
         self._data_dir = data_dir
         self._source = topologies[0].events_topic
@@ -111,18 +109,14 @@ class TopicWatch:
             raise error
 
     def error(self) -> SlidestatError | None:
-        """Return the error of a topic to which something has happened; None for nothing, and if no
-        broker answers.
-        """
+        """Return the error of a changed topic; None if there is none, or no broker answers."""
         try:
             return self._error(self._names, self._ask(self._names))
         except KafkaException:
             return None
 
     def _ask(self, names: Sequence[str]) -> dict[str, TopicIdentity]:
-        """Return the identities of the topics with these names, without those that have been
-        missing for some time.
-        """
+        """Return the identities of topics by name, without those missing for some time."""
         until, pauses = time.monotonic() + _UNKNOWN_S, broker_pauses()
         while True:
             found = identities(self._admin, names, _ANSWER_S)
@@ -197,9 +191,7 @@ def require_same_source(topic: str, read: str, found: str, topology: str) -> Non
 
 
 def advice_without_changelog(data_dir: Path) -> str:
-    """Return the advice where states are in the folders of workers, and no longer in their
-    changelog.
-    """
+    """Return the advice where states are in workers' folders, and gone from their changelog."""
     return (
         f"Stop the group's workers, delete their folders ({data_dir} is this one's) and start"
         " again: the source is read from where the states of the changelog end, which is its first"

@@ -97,9 +97,7 @@ class _Partitions:
         self._usual = set(range(usual))
 
     def partitions_for_topic(self, topic: str) -> Set[int]:
-        """Return the partitions of a topic; where they are not known, as many as the source had
-        when this worker began.
-        """
+        """Return a topic's partitions; if unknown, as many as the source had at the start."""
         return self._cluster.partitions_for_topic(topic) or self._usual
 
 
@@ -140,9 +138,7 @@ def shared_out(partitions: int, held: Mapping[str, CopartitionedAssignment]) -> 
 def _without_doubles(
     partitions: int, held: Mapping[str, CopartitionedAssignment]
 ) -> Iterator[tuple[str, set[int]]]:
-    """Yield the partitions of members; of one that several claim, the first has it: the other is a
-    zombie.
-    """
+    """Yield members' partitions; one that several claim is the first's: the other is a zombie."""
     taken: Set[int] = set()
     for member in sorted(held):
         own = held[member].actives.intersection(range(partitions)) - taken

@@ -259,9 +259,7 @@ class GroupMember:
                 raise
 
     async def _schemas_known(self, batch: RecordBatch, rebalances: int) -> bool:
-        """Wait for the schemas of a batch, and return whether it can be read; False if it is given
-        up before.
-        """
+        """Wait for the schemas of a batch; return False if it is given up before it can be read."""
         if self._schemas is None:
             return True
         return await self._schemas.before(

@@ -95,9 +95,7 @@ _XERIAL, _XERIAL_NUMBERS = b"\x82SNAPPY\0", struct.pack(">ii", 1, 1)
 
 
 def _snappy_decode(data: bytes) -> bytes:
-    """Decompress as aiokafka does, whatever the numbers are: Redpanda writes their bytes the other
-    way round.
-    """
+    """Decompress as aiokafka does, whatever the numbers: Redpanda writes their bytes reversed."""
     if data.startswith(_XERIAL):
         data = _XERIAL + _XERIAL_NUMBERS + data[len(_XERIAL + _XERIAL_NUMBERS) :]
     decoded: bytes = codec.snappy_decode(data)
@@ -391,9 +389,7 @@ def keep_fetched_bytes() -> None:
 
 
 def _noted(records: PartitionRecords, _tp: TopicPartition, record: Any) -> Any:
-    """Return a record, or many; of many, the wanted ones are those that aiokafka has not passed
-    yet.
-    """
+    """Return a record, or many: of these, those are wanted that aiokafka has not passed yet."""
     if isinstance(record, PlainRecords):
         record.least_offset = records.next_fetch_offset
     return record

@@ -19,9 +19,7 @@ class OpenTransactions:
         self._stuck: dict[tuple[str, int], tuple[int, float]] = {}
 
     def look(self, ends: Mapping[tuple[str, int], tuple[int, int]]) -> None:
-        """Look at partitions, each with its topic: the offset up to which it can be read, and its
-        end.
-        """
+        """Return up to which offset each partition, with its topic, can be read, and its end."""
         now = time.monotonic()
         before, self._stuck = self._stuck, {}
         for place, (readable, end) in ends.items():

@@ -106,9 +106,7 @@ def unread_source(
     ends: Mapping[int, int] | None = None,
     registry: Registry | None = None,
 ) -> SourceLook:
-    """Return the part that the topology's group has not read yet; raises SlidestatError if a broker
-    refuses it.
-    """
+    """Return what the topology's group has not read yet; SlidestatError if a broker refuses it."""
     source = topology.events_topic
     with errors_of(source):
         places = [(source, number) for number in range(partitions)]
@@ -128,9 +126,7 @@ def check_source(look: SourceLook) -> int:
 def _spread(
     consumer: Consumer, topic: str, ranges: Mapping[int, tuple[int, int]]
 ) -> Iterator[Message]:
-    """Yield about SAMPLE_RECORDS records, as many of each partition, at places spread over its
-    range.
-    """
+    """Yield about SAMPLE_RECORDS records, equally many a partition, spread over its range."""
     of_each = max(_LEAST_OF_A_PARTITION, SAMPLE_RECORDS // len(ranges))
     whole = {p: (start, end) for p, (start, end) in ranges.items() if end - start <= of_each}
     yield from scan_ranges(consumer, topic, whole)

@@ -68,9 +68,7 @@ class TopicReader(ABC, Generic[Read]):
 
     @property
     def is_at_end(self) -> bool:
-        """Return whether each partition has been read up to an end that it had at some time since
-        the start.
-        """
+        """Return whether each partition has been read to an end that it had since the start."""
         return not self._behind
 
     def batches(self) -> Iterator[list[Read]]:

@@ -205,9 +205,7 @@ _CLOCK = "tick_ms long, tick_seq long, source_offset long"
 
 @dataclass(frozen=True)
 class AuditedAnswers(AuditedEmissions):
-    """The final answers of a referee, by `declaration`; `partitions` is the number of its source's
-    partitions.
-    """
+    """The final answers of a referee, by `declaration`; its source has so many `partitions`."""
 
     declaration: Declaration
     partitions: int

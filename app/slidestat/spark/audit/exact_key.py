@@ -410,9 +410,7 @@ class ExactKey:
         return column.doubles[column.within(window)]
 
     def as_drawn(self, name: ColumnName, window: slice) -> tuple[list[float], list[float]]:
-        """Return a window's values as doubles: the nearest ones, and, from 2^53 on, ones that are
-        not above the value.
-        """
+        """Return values as doubles: the nearest; from 2^53 on, such as are not above the value."""
         column = self._columns[name]
         values = column.within(window)
         doubles = column.doubles[values]

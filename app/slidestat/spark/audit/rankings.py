@@ -99,9 +99,7 @@ Counts = dict[tuple[str, int, int], list[int]]
 
 
 class KnownTicks(NamedTuple):
-    """The ticks at which rankings have records, by their names, rising: `own` by one declaration,
-    `of_all` by any.
-    """
+    """The rising ticks of rankings' records, by name: `own` by one declaration, `of_all` by any."""
 
     own: Mapping[str, Integers]
     of_all: Mapping[str, Integers]

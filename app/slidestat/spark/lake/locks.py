@@ -172,9 +172,7 @@ class LakeLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Write to the lake while the context is open, once it is not lent; raises SlidestatError
-        as `require` does.
-        """
+        """Write to the lake in this context, once it is not lent; SlidestatError as `require`."""
         with self._turn:
             self._turn.wait_for(lambda: not self._is_lent)
             self._writing += 1

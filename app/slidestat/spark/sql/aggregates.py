@@ -380,9 +380,7 @@ def _batch(rows: Integers, values: Column | None, now: int, n: int) -> Batch:
 
 
 def _with_figure(result: Any) -> tuple[bytes, Figure]:
-    """Return the only state and figure of a result; of quantiles, with bounds of values before
-    rounding.
-    """
+    """Return a result's only state and figure; of quantiles, with bounds before rounding."""
     figures = np.stack((result.estimates, result.lowers, result.uppers)).reshape(3)
     if result.estimates.ndim == 3:
         figures = with_rounded(figures)

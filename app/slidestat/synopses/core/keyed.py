@@ -148,9 +148,7 @@ def first_from(times: Integers, low: int, high: int, start: int) -> int:
 
 @kernel
 def with_room(out: Row, end: int, more: int) -> Row:
-    """Return `out`, or a longer copy of out[:end], with room for `more` bytes, or numbers, behind
-    `end`.
-    """
+    """Return `out`, or a longer copy of out[:end], with room for `more` items behind `end`."""
     if len(out) - end >= more:
         return out
     longer = np.empty(2 * len(out) + more, out.dtype)

@@ -27,9 +27,7 @@ P = TypeVar("P")
 
 
 def time_in_range(number: int) -> int:
-    """Return `number` as Python's int, or raise SynopsisError if it is no time that a synopsis can
-    have.
-    """
+    """Return `number` as Python's int; SynopsisError if it is no time that a synopsis can have."""
     try:
         time = index(number)
     except TypeError:
@@ -136,9 +134,7 @@ class Stored(ABC, Generic[P]):
         self._data = after
 
     def _at(self, now: int | None) -> int:
-        """Return the time a question is about, the synopsis's own if none is named; SynopsisError
-        for an earlier one.
-        """
+        """Return a question's time, the synopsis's own for None; SynopsisError if it is earlier."""
         at = self._now if now is None else time_in_range(now)
         if at < self._now:
             raise error_codes.synopsis_error(error_codes.QUERY_WENT_BACK, at, self._now, -1)
@@ -158,9 +154,7 @@ class Stored(ABC, Generic[P]):
         return states[0]
 
     def _run(self, batch: Batch) -> Any:
-        """Return the result of a batch of this key, with its new state; its values are what
-        `_insert` was given.
-        """
+        """Return the result, with the new state, of a batch with values as `_insert` was given."""
         return type(self).run_batch(self._parameters, [self._data], batch)
 
 

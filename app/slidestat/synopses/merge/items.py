@@ -98,9 +98,7 @@ def _united(
     instead: int = 0,
     scales: Sequence[int] = (1,),
 ) -> NamedBatch:
-    """Return the lists of each `len(scales)` bundles in a row, of which each counts as often as
-    its scale has it.
-    """
+    """Return the lists of each `len(scales)` bundles in a row, each weighed by its scale."""
     check_share(share, asked.parameters.epsilon)
     bundles, spans = len(asked.starts) - 1, len(asked.spans)
     bundle = np.repeat(np.repeat(np.arange(bundles), np.diff(asked.starts)), spans)

@@ -67,9 +67,7 @@ def past_value_quantiles(
 
 
 def past_spreads(state: bytes, now: int, windows: Sequence[int], ago: int) -> Floats:
-    """Return float64[statistic, 3, windows], as `large_spread` of each of the windows that ended
-    `ago` before `now`.
-    """
+    """Return float64[statistic, 3, windows], `large_spread` of windows that ended `ago` earlier."""
     end = now - ago
     found = spreads_between(state, [(end - window, end) for window in windows])
     return np.moveaxis(found, 0, -1)

@@ -82,9 +82,7 @@ def _holds(
 
 @borrowing_kernel
 def _pivot(begins: Integers, ends: Integers) -> int:
-    """Return where the middle of the longest run is, of what may still have the answer; -1 for
-    none.
-    """
+    """Return where the middle of the longest run is that may have the answer; -1 for none."""
     longest = 0
     place = -1
     for r in range(len(begins)):

@@ -264,9 +264,7 @@ def counters_of(
 
 
 def item_counts(parameters: HashedCountParameters, counters: Floats) -> Floats:
-    """Return float64[3, ..., items], the estimate and bounds of each item's count, of the counters
-    of `HashedCounts`.
-    """
+    """Return float64[3, ..., items]: estimate and bounds of items, of `HashedCounts`' counters."""
     rows, noise, most = parameters.rows, parameters.noise, counters[2, ..., -1:]
     items = (counters.shape[-1] - 1) // rows
     estimates, lowers, uppers = (

@@ -103,9 +103,7 @@ def _join(
 
 @borrowing_kernel
 def with_place(cells: Integers, table: Integers, band: int, used: int) -> int:
-    """Make room for one more cell of a band; return how many places are in use, or -1 if there are
-    not as many.
-    """
+    """Make room for one more cell of a band; return how many are in use, -1 for too few."""
     size = table[END, band] - table[START, band]
     base = table[BASE, band]
     if table[ROOM, band] - base < 2 * size + 2:

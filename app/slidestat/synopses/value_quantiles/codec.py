@@ -342,9 +342,7 @@ def _get_cells(
     end: int,
     beyond: Integers,
 ) -> int:
-    """Fill the cells start..end - 1 of a band; return the bit after them, or -1. `beyond` is room
-    for WIDTH numbers.
-    """
+    """Fill cells start..end - 1 of a band; return the bit after, or -1. `beyond`: WIDTH numbers."""
     beyond[:] = 0
     time = now - 1
     time_guess = 96
@@ -381,9 +379,7 @@ def _get_cells(
 def _put_cells(
     words: Words, at: int, now: int, cells: Integers, start: int, end: int, beyond: Integers
 ) -> int:
-    """Write the cells start..end - 1 of a band; return the bit after them. `beyond` is room for
-    WIDTH numbers.
-    """
+    """Write cells start..end - 1 of a band; return the bit after. `beyond`: WIDTH numbers."""
     beyond[:] = 0
     later = now - 1
     time_guess = 96

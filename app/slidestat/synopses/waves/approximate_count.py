@@ -63,9 +63,7 @@ class ApproximateCountParameters:
 
 
 class ApproximateCount(Stored[ApproximateCountParameters]):
-    """A count of the interesting ones among the last events, each seen as a bit; `now` is the
-    number of events seen.
-    """
+    """A count of interesting ones among the last events, seen as bits; `now` is how many came."""
 
     @classmethod
     def create(cls, parameters: ApproximateCountParameters) -> Self:

@@ -79,9 +79,7 @@ def keys_in_query(query: str) -> tuple[list[str], str]:
 
 
 def _keys_and_others(query: str) -> tuple[list[str], list[str]]:
-    """Return the values of `key` in a query, as path segments have them, and its other
-    parameters.
-    """
+    """Return a query's values of `key`, as path segments have them, and its other parameters."""
     pairs = [(pair, *pair.partition("=")[::2]) for pair in query.split("&")]
     keys = [value.replace("+", "%20") for _, name, value in pairs if name == "key"]
     return keys, [pair for pair, name, _ in pairs if name != "key"]
@@ -122,9 +120,7 @@ def key_query(topology: Declared, query: str, *, can_be_past: bool = True) -> Qu
 
 
 def page_query(topology: Declared, query: str) -> tuple[str, str, int, list[str]]:
-    """Return prefix, after and limit of ?prefix=&after=&limit=, and the alerts of &firing=, any
-    number of times.
-    """
+    """Return prefix, after, limit and alerts of ?prefix=&after=&limit=&firing=, firing repeated."""
     parameters = _parameters(query, ("prefix", "after", "limit", "firing"))
     alerts = [alert.name for alert in topology.answering.alerts]
     for name in parameters["firing"]:

@@ -100,9 +100,7 @@ class RankingAnswers:
         self._tables = Turns(*_TABLES)
 
     async def show_ranking(self, request: web.Request) -> web.Response:
-        """Return the keys of the whole group in the order of a figure; to another worker, those
-        that decide here.
-        """
+        """Rank the whole group's keys by a figure; for another worker, return what decides here."""
         live = self._here.topology(request)
         asked = checked(lambda query: ranking_query(live.topology, query), request)
         if self._here.is_for_here(request):
@@ -110,9 +108,7 @@ class RankingAnswers:
         return json_response(await self._ranking(live, asked))
 
     async def show_table(self, request: web.Request) -> web.Response:
-        """Return figures of some keys of the whole group; to another worker, of those that are
-        here.
-        """
+        """Return figures of some keys of the group; for another worker, of those that are here."""
         live = self._here.topology(request)
         is_for_here = self._here.is_for_here(request)
         with parsing():

@@ -36,9 +36,7 @@ class ThisWorker:
         return live
 
     def is_for_here(self, request: web.Request) -> bool:
-        """Return whether another worker asks; raises HttpError if it means another worker than this
-        one.
-        """
+        """Return whether another worker asks; HttpError if it means another one than this."""
         meant = request.headers.get(WORKER_HEADER)
         if meant not in (None, self._worker):
             raise HttpError(
@@ -110,9 +108,7 @@ class OtherWorkers:
         return _decoded(replies, _page_decoder)
 
     async def rows(self, live: LiveTopology, request: web.Request, epoch: int) -> list[KeyRow]:
-        """Return the rows of keys that the other workers have; raises HttpError if one does not
-        answer.
-        """
+        """Return the rows of keys that the other workers have; HttpError if one does not answer."""
         replies = await self._ask(live, request.rel_url.raw_path_qs, epoch)
         return [row for table in _decoded(replies, _table_decoder) for row in table.rows]
 
@@ -123,9 +119,7 @@ class OtherWorkers:
         return _decoded(replies, _part_decoder)
 
     async def _found(self, live: LiveTopology, request: web.Request, epoch: int) -> list[Reply]:
-        """Return the answers of the workers that have the key; raises HttpError if that is not
-        certain.
-        """
+        """Return the answers of workers that have the key; HttpError if that is not certain."""
         replies = await self._ask(live, request.rel_url.raw_path_qs, epoch)
         found = [reply for reply in replies if reply.status == 200]
         if not found:
@@ -147,9 +141,7 @@ class OtherWorkers:
 
 
 def require_same(live: LiveTopology, epoch: int) -> None:
-    """Raise HttpError if partitions moved since an epoch: one may have been nowhere, or in two
-    places.
-    """
+    """Raise HttpError if partitions moved since an epoch: one may be seen never, or twice."""
     if live.epoch != epoch:
         raise unavailable("Partitions moved between the workers meanwhile.")
 

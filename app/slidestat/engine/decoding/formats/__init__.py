@@ -1,3 +1,1 @@
-"""Sources in other formats than plain JSON: each record is translated into JSON with the same
-content.
-"""
+"""Sources in formats other than plain JSON: records are translated into JSON of that content."""

@@ -74,9 +74,7 @@ _A_SECOND = {
 
 
 class AvroSchema:
-    """A reader of Avro values by the schema that they were written with; about a microsecond a
-    field.
-    """
+    """A reader of Avro values by their writer's schema; about a microsecond a field."""
 
     def __init__(
         self, text: str, references: Sequence[str] = (), time: EventTime | None = None
@@ -113,9 +111,7 @@ class AvroSchema:
                 self._stamps = [(path, unit) for path, unit in found if unit is not None]
 
     def json(self, value: bytes, start: int = 0) -> bytes:
-        """Return the JSON of the value whose bytes are all from `start` on; raises
-        NotReadableError.
-        """
+        """Return the JSON of the value that is all from `start` on, or raise NotReadableError."""
         file = BytesIO(value)
         file.seek(start)
         try:
@@ -172,9 +168,7 @@ class AvroSchema:
         return at
 
     def write(self, value: object) -> bytes:
-        """Return the bytes of a value given as in JSON; raises SlidestatError for one that does not
-        fit the schema.
-        """
+        """Return the bytes of a value given as in JSON; SlidestatError if it does not fit."""
         file = BytesIO()
         try:
             schemaless_writer(file, self._schema, value, strict_allow_default=True)

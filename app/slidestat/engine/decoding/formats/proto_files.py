@@ -113,9 +113,7 @@ def _descriptor(file: NamedText) -> FileDescriptorProto | None:
 
 
 def _from_base64(text: str) -> bytes | None:
-    """Return the bytes of base64; None for a .proto file, which has characters that base64 has
-    not.
-    """
+    """Return the bytes of base64; None for a .proto file, which has other characters."""
     try:
         return b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):

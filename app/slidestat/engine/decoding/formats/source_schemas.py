@@ -27,9 +27,7 @@ class NotReadableError(ValueError):
 
 
 class UnusableSchemaError(ValueError):
-    """An error of a schema by which nothing can be read; the message is the reason, for a
-    person.
-    """
+    """An error of a schema by which nothing can be read; its message is the reason, for people."""
 
 
 # The framing in a header of the record, with the content alone in the value: that of Confluent's
@@ -109,9 +107,7 @@ def names_key_schema(headers: Headers) -> bool:
 
 
 def framing_of(value: bytes) -> bytes:
-    """Return the bytes before a framed value's content, as far as they are the same for all values
-    of a schema.
-    """
+    """Return the bytes before a framed value's content that all values of a schema share."""
     return value[: value.start if isinstance(value, HeaderFramed) else HEADER]
 
 
@@ -124,9 +120,7 @@ def content_start(value: bytes) -> int:
 
 
 def schema_of(value: bytes) -> SchemaId:
-    """Return the id of a framed value's schema; raises NotReadableError for a value without
-    framing.
-    """
+    """Return the id of a framed value's schema; raises NotReadableError for one without framing."""
     if isinstance(value, HeaderFramed):
         if value.trouble:
             raise NotReadableError(value.trouble)

@@ -234,9 +234,7 @@ class TranslatedReader:
         self._not_readable = not_readable
 
     def read(self, records: Sequence[bytes | None]) -> FieldColumns:
-        """Return the fields of the readable records and a refusal for each of the others; never
-        raises.
-        """
+        """Return the fields of readable records, and a refusal for each other one; never raises."""
         translate = self._translate
         texts: list[bytes | None] = []
         refusals: list[Refusal] = []

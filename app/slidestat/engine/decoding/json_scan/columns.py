@@ -24,9 +24,7 @@ def read_doubles(
     most: float,
     out: Floats,
 ) -> None:
-    """Read numbers between `least` and `most` into `out`; where there is none, it is left as it
-    is.
-    """
+    """Read numbers between `least` and `most` into `out`; it is left where there is none."""
     for row in range(len(sorts)):
         if not is_plain[row] or sorts[row] <= NOTHING:
             continue

@@ -42,9 +42,7 @@ def _after_digits(buffer: Bytes, place: int, end: int) -> int:
 
 @borrowing_kernel
 def after_number(buffer: Bytes, place: int, end: int) -> tuple[int, bool]:
-    """Return the place behind a number of any size, -1 if there is none; and whether it is written
-    as a whole one.
-    """
+    """Return the place behind any number, -1 for none; and whether it is written as a whole one."""
     if buffer[place] == MINUS:
         place += 1
     first = place

@@ -214,9 +214,7 @@ def _next_token(buffer: Bytes, place: int, end: int) -> int:
 
 @borrowing_kernel
 def _is_named(buffer: Bytes, start: int, end: int, names: Bytes, first: int, size: int) -> bool:
-    """Return whether the bytes from `start`, up to `end` at most, are a name and the quote after
-    it.
-    """
+    """Return whether the bytes from `start`, up to `end`, are a name and the quote behind it."""
     if start + size >= end or buffer[start + size] != QUOTE:
         return False
     same = 0

@@ -284,9 +284,7 @@ def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
 
 
 def number(written: int | Decimal | float) -> Number:
-    """Return the double nearest to a number; one from 2^53 on, below 2^100 and no double, as it
-    is.
-    """
+    """Return a number's nearest double; one in [2^53, 2^100) that is no double, as it is."""
     nearest = float(written)
     is_decimal = not isinstance(written, int)
     if abs(nearest) < _EXACT or written == nearest or (is_decimal and abs(nearest) >= MOST_WHOLE):
