@@ -85,10 +85,7 @@ class DueAlert(NamedTuple):
 
 
 class RelayedAlerts:
-    """The alerts that fire, and those that Alertmanager still takes for firing.
-
-    Memory: a change for each of them.
-    """
+    """The alerts that fire, and those that Alertmanager takes for firing: a change of each."""
 
     def __init__(self) -> None:
         self._firing: dict[tuple[str, str, str], _Relayed] = {}

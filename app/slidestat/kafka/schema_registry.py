@@ -62,10 +62,7 @@ class SchemaRegistry:
         self._client, self._shown = registry_client(url, _IMPATIENCE)
 
     def look_up(self, number: SchemaId) -> str | None:
-        """Look a schema up, as of a Registry.
-
-        Takes 5 s at most for the schema, and for each that it refers to.
-        """
+        """Look a schema up, as of a Registry: 5 s at most for it, and each that it refers to."""
         try:
             schema = (
                 self._client.get_schema(number)

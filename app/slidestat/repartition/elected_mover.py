@@ -29,10 +29,7 @@ _LEAVE_S = 10.0
 
 
 class ElectedMover:
-    """A mover of records that runs while this worker is elected.
-
-    `failure` is an error that a person must correct.
-    """
+    """A mover of records while this worker is elected; a person must correct its `failure`."""
 
     def __init__(self, move: Move) -> None:
         self._move = move

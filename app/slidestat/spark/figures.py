@@ -27,10 +27,7 @@ _NOT_THERE = {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}
 
 
 def read_by_server(lake: Lake, spark: Any, dataset: str) -> DataFrame:
-    """Return all rows of a dataset; raises SlidestatError as `Lake.read` does.
-
-    Cost: some requests to the server.
-    """
+    """Return all rows of a dataset; SlidestatError as of `Lake.read`. Cost: some requests."""
     folder = lake.data(dataset)
     if _has_files(spark, f"{folder}/_delta_log/*"):
         with require_delta_of_server(folder):

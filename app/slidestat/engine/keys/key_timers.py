@@ -22,10 +22,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class KeyTimers:
-    """A register of timers, one tick for each key, by its number.
-
-    Costs what is due, however many keys wait.
-    """
+    """A register of timers, one tick a key, by its number; costs what is due, not what waits."""
 
     def __init__(self) -> None:
         self._tick_of = np.empty(0, np.int64)

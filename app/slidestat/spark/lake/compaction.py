@@ -117,10 +117,7 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Compaction:
-    """A merge of the files of a topology's part of a lake.
-
-    `say` takes messages for a person.
-    """
+    """A merge of the files of a topology's part of a lake. `say` takes messages for a person."""
 
     spark: SparkSession
     lake: Lake

@@ -385,10 +385,7 @@ def tail_begin(head: Integers, state: Integers) -> int:
 def find_start(
     head: Integers, state: Integers, times: Integers, blocks: Blocks, start: int
 ) -> tuple[int, int]:
-    """Return (first known event from time `start` on, the last known one before it).
-
-    Cost: O(blocks).
-    """
+    """Return (first known event from time `start` on, last known one before). Cost: O(blocks)."""
     tail = state[memory.TAIL]
     begin = tail_begin(head, state)
     before = state[memory.DEAD]

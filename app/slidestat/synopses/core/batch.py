@@ -371,10 +371,7 @@ def _rises(slices: Integers, groups: int, length: int) -> bool:
 def _cut(
     starts: Integers, times: Integers, query_starts: Integers, query_times: Integers, cuts: Integers
 ) -> tuple[int, int, int, int]:
-    """Check the columns and fill `cuts`, as `Columns` has them.
-
-    Returns (error, group, its two numbers).
-    """
+    """Check the columns, fill `cuts` as `Columns` has them; return (error, group, two numbers)."""
     groups = max(len(starts) - 1, 0)
     if not _rises(starts, groups, len(times)):
         return _STARTS, 0, len(times), groups + 1

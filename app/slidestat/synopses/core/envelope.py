@@ -42,10 +42,7 @@ def kind_of(data: bytes) -> int:
 
 
 def body_of(data: bytes, kind: int) -> bytes:
-    """Return the body of a stored synopsis of `kind`; SynopsisError for anything else.
-
-    Cost: O(len(data)).
-    """
+    """Return the body of a stored synopsis of `kind`; else SynopsisError. Cost: O(len(data))."""
     array = np.frombuffer(bytearray(stored(data)), np.uint8)
     error_code, number, at = open_body(array, 0, len(array), kind, kind)
     if error_code != error_codes.OK:
@@ -54,10 +51,7 @@ def body_of(data: bytes, kind: int) -> bytes:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Return whether the bytes have a synopsis' envelope, whole and undamaged; of any kind.
-
-    Cost: O(len(data)).
-    """
+    """Return whether bytes have a synopsis' envelope, whole, of any kind. Cost: O(len(data))."""
     array = np.frombuffer(bytearray(data), np.uint8)
     return bool(open_body(array, 0, len(array), 0, 255)[0] == error_codes.OK)
 

@@ -395,10 +395,7 @@ class Extreme(StoredSynopsis[ExtremeParameters], Estimating[ExtremeParameters]):
         return int(_read(self._data)[1][KEPT])
 
     def check(self) -> None:
-        """Raise SynopsisError unless the state is sound: live times, and ranks that fall strictly.
-
-        Cost: O(bytes).
-        """
+        """Raise SynopsisError unless times live and ranks fall strictly. Cost: O(bytes)."""
         _, state, queue = _read(self._data)
         kept = int(state[KEPT])
         times, ranks = queue[0, :kept], queue[1, :kept]

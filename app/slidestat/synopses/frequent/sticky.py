@@ -216,10 +216,7 @@ def level_kept(head: Integers, total: int, position: int) -> int:
 
 @kernel
 def sweep(head: Integers, state: Integers, samples: Integers, known: int) -> None:
-    """Drop what is no longer a sample; earlier ones were swept when `known` events had come.
-
-    Cost: O(samples * log).
-    """
+    """Drop what is no sample any more; those before `known` events were: O(samples * log)."""
     size = state[SIZE]
     edge = state[NOW] - head[SPAN]
     first = 0

@@ -278,10 +278,7 @@ def _skip(data: Bytes, at: int, end: int, count: int, each: int) -> int:
 
 @borrowing_kernel
 def measure(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
-    """Return (levels, entries of the tail, events held, most drops of a room), or -1 for levels.
-
-    Cost: O(bytes).
-    """
+    """Return (levels or -1, entries of the tail, events held, most drops of a room): O(bytes)."""
     tail, at = get_varint(data, at, end)
     at = _skip(data, at, end, tail, 2)
     if at > end:

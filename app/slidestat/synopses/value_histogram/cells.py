@@ -263,10 +263,7 @@ def expire(head: Integers, state: Integers, table: Integers, runs: Integers) -> 
 def count(
     head: Integers, table: Integers, runs: Integers, cell: int, start: int
 ) -> tuple[float, float, float]:
-    """Return (estimate, lower, upper) of the cell's events with time >= `start`.
-
-    Cost: O(log runs + log total).
-    """
+    """Return (estimate, lower, upper) of events from `start` on: O(log runs + log total)."""
     begin = table[END, cell - 1] if cell > 0 else 0
     low = runs_since(runs, begin, table[END, cell], start)
     if low == begin:

@@ -67,18 +67,12 @@ def _tree(text: str) -> Tree:
 
 
 def holds(condition: str, fields: Mapping[str, Any]) -> bool:
-    """Return whether a condition is true of the fields of an event.
-
-    Raises NotComputableError where that cannot be computed.
-    """
+    """Return whether a condition is true of an event's fields; raises NotComputableError."""
     return _value(_tree(condition), fields) is True
 
 
 def computed(expression: str, fields: Mapping[str, Any]) -> Value:
-    """Return the value of an expression over the fields of an event.
-
-    Raises NotComputableError where it has none.
-    """
+    """Return an expression's value over an event's fields; NotComputableError where it has none."""
     return _value(_tree(expression), fields)
 
 

@@ -41,10 +41,7 @@ def run_columns(texts: int) -> dict[str, str]:
 def pack(
     keys: pa.Array, times: Integers, places: Integers, texts: Sequence[pa.Array]
 ) -> dict[str, pa.Array]:
-    """Return the columns of the runs of some events, each of one key.
-
-    Cost: a sort.
-    """
+    """Return the columns of the runs of some events, each of one key. Cost: a sort."""
     codes = keys.dictionary_encode().indices.to_numpy()
     order = np.lexsort((places, times, codes))
     codes, times = codes[order], times[order]
