@@ -43,8 +43,7 @@ def checked_address(address: str, what: str, example: str) -> str:
     # What is asked for would be behind that, and so not be asked for.
     if _NOT_IN_A_PLACE.search(place):
         raise SlidestatError(
-            f"The {what}'s address {shown!r} has a blank, ? or # in it.",
-            f'Write "{example}".',
+            f"The {what}'s address {shown!r} has a blank, ? or # in it.", f'Write "{example}".'
         )
     return shown
 

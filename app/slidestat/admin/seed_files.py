@@ -192,11 +192,7 @@ Read = Iterator[RecordBatch]
 
 
 def _batch(
-    topology: Topology,
-    number: int,
-    offsets: np.ndarray,
-    rows: pa.RecordBatch,
-    stamps: np.ndarray,
+    topology: Topology, number: int, offsets: np.ndarray, rows: pa.RecordBatch, stamps: np.ndarray
 ) -> RecordBatch:
     return RecordBatch(
         topology.events_topic,

@@ -28,12 +28,7 @@ from slidestat.kafka.connection import (
 )
 from slidestat.kafka.letter_record import AROUND_BYTES, LETTER_BYTES
 from slidestat.log import log_event
-from slidestat.repartition.moved_from import (
-    Move,
-    moved_before,
-    sources_of,
-    topics_now,
-)
+from slidestat.repartition.moved_from import Move, moved_before, sources_of, topics_now
 from slidestat.text import bytes_text, counted, human_duration
 
 # The topic that a topology's records are moved to by their key: made like the source, and checked

@@ -88,8 +88,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _slidestat(
     _version_wanted: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass

@@ -25,14 +25,7 @@ from slidestat.cli.options import (
 )
 from slidestat.errors import SlidestatError, unknown
 from slidestat.log import TIME_FORM
-from slidestat.options import (
-    DEFAULT_BOOTSTRAP,
-    EARLIEST,
-    FOREVER,
-    LATEST,
-    PARTITIONS,
-    TIME_UNIT,
-)
+from slidestat.options import DEFAULT_BOOTSTRAP, EARLIEST, FOREVER, LATEST, PARTITIONS, TIME_UNIT
 
 if TYPE_CHECKING:
     from slidestat.declare.declared import Declared
@@ -302,8 +295,7 @@ _IntoOption = Annotated[
 ]
 _DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and end.")]
 _DataDirOption = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the tables; by default one that no worker uses."),
+    Path | None, typer.Option(help="Folder of the tables; by default one that no worker uses.")
 ]
 
 

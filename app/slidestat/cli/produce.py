@@ -24,8 +24,7 @@ _FileArgument = Annotated[
     ),
 ]
 _KeyOption = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help=f"Column of the keys; default: {KEY_FIELD}."),
+    str | None, typer.Option(metavar="COLUMN", help=f"Column of the keys; default: {KEY_FIELD}.")
 ]
 _TimeOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the event times.")]
 _ValueOption = Annotated[

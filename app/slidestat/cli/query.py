@@ -14,8 +14,7 @@ from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP
 
 _TopologyArgument = Annotated[
-    str | None,
-    typer.Argument(metavar=NAME_OR_FILE, help=f"{TOPOLOGY} Or give --topic."),
+    str | None, typer.Argument(metavar=NAME_OR_FILE, help=f"{TOPOLOGY} Or give --topic.")
 ]
 _KeyPattern = Annotated[
     str | None, typer.Option(metavar="GLOB", help='Only keys that match, such as "JF*".')
@@ -99,8 +98,7 @@ _WindowOption = Annotated[
     ),
 ]
 _StatisticOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="Only this statistic; several if repeated."),
+    list[str] | None, typer.Option(metavar="NAME", help="Only this statistic; several if repeated.")
 ]
 _QuantileOption = Annotated[
     list[float] | None,
@@ -141,8 +139,7 @@ UrlOption = Annotated[
     typer.Option(help="A worker of the group; without it, one that runs on this machine."),
 ]
 DataDirOption = Annotated[
-    Path | None,
-    typer.Option(help="The --data-dir of a worker on this machine, if it has one."),
+    Path | None, typer.Option(help="The --data-dir of a worker on this machine, if it has one.")
 ]
 WorkersJson = Annotated[bool, typer.Option("--json", help="The worker's JSON, unchanged.")]
 

@@ -108,8 +108,7 @@ _WorkersOption = Annotated[
     ),
 ]
 _LogOption = Annotated[
-    LogForm,
-    typer.Option(help="Lines for a person, or an event a line with its topic and offset."),
+    LogForm, typer.Option(help="Lines for a person, or an event a line with its topic and offset.")
 ]
 _AllowLossOption = Annotated[
     bool,

@@ -272,7 +272,7 @@ def ingest(
     tables: Annotated[
         Tables | None,
         typer.Option(
-            help="What a new lake is kept in: Parquet files alone, the default, or Delta tables.",
+            help="What a new lake is kept in: Parquet files alone, the default, or Delta tables."
         ),
     ] = None,
     master: MasterOption = None,
@@ -430,15 +430,7 @@ def report(
 
 
 # A job is a function with typer's annotations; its name is the command's.
-JOBS: tuple[Callable[..., None], ...] = (
-    ingest,
-    compact,
-    audit,
-    report,
-    backfill,
-    rollup,
-    stream,
-)
+JOBS: tuple[Callable[..., None], ...] = (ingest, compact, audit, report, backfill, rollup, stream)
 
 for _job in JOBS:
     app.command()(_job)

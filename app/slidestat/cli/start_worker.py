@@ -15,10 +15,7 @@ from slidestat.declare.declared import Declared, require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.formats.source_schemas import Registry, SourceSchemas
-from slidestat.engine.decoding.formats.translations import (
-    remarks_on_its_own,
-    translation_of,
-)
+from slidestat.engine.decoding.formats.translations import remarks_on_its_own, translation_of
 from slidestat.engine.emissions.emission_codec import JsonCodec
 from slidestat.engine.emissions.output_codec import emission_writer
 from slidestat.engine.extent import WHOLE, Extent
@@ -162,12 +159,7 @@ class _Source(NamedTuple):
 
 
 def _prepare(
-    topologies: Sequence[Declared],
-    bootstrap: str,
-    registry: str,
-    extent: Extent,
-    *,
-    anyway: bool,
+    topologies: Sequence[Declared], bootstrap: str, registry: str, extent: Extent, *, anyway: bool
 ) -> _Source:
     """Check the source's records, unless `anyway`, and make the topics that are missing.
 
@@ -212,9 +204,7 @@ def _load_kernels(topologies: Sequence[Declared], bootstrap: str) -> int:
     first = "" if ship_with_the_package() else "; the first time they are compiled, for a minute"
     for topology in topologies:
         log_event(
-            "loading kernels",
-            f"{topology.name}: loading kernels{first}",
-            topology=topology.name,
+            "loading kernels", f"{topology.name}: loading kernels{first}", topology=topology.name
         )
         if isinstance(topology, Referee):
             if not topology.of.rankings:

@@ -70,8 +70,7 @@ def _check_computed(topology: ReadFields) -> None:
     computed = topology.computed_fields
     if topology.time_path in computed:
         raise SlidestatError(
-            f"time_field is {topology.time_name!r}, which is computed.",
-            TIME_IS_READ,
+            f"time_field is {topology.time_name!r}, which is computed.", TIME_IS_READ
         )
     if topology.key_path in computed and computed[topology.key_path].sort is Sort.TRUTH:
         raise SlidestatError(

@@ -136,11 +136,7 @@ def place_over_windows(
         if any(sign in name for sign in " (/*+"):
             advice = f'Give what is computed a name, derived = ["{name} as NAME"], and use that.'
             raise SlidestatError(error, advice)
-        raise unknown(
-            error,
-            name,
-            [*over_windows, *(derived or ())],
-        )
+        raise unknown(error, name, [*over_windows, *(derived or ())])
     if len(over_windows[name]) > 1:
         raise SlidestatError(
             f"{what}, and several statistics have a figure of that name.",

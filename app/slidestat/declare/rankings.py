@@ -48,8 +48,7 @@ class Ranking:
             raise SlidestatError(f"name is {self.name!r}, which cannot name a ranking.", NAME_RULE)
         if not isinstance(self.by, str) or not self.by:
             raise SlidestatError(
-                f"by is {self.by!r}, which names no figure.",
-                'Name one with its window: "p99_5m".',
+                f"by is {self.by!r}, which names no figure.", 'Name one with its window: "p99_5m".'
             )
         for name in ("largest", "smallest"):
             size = getattr(self, name)

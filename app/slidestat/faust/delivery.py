@@ -22,11 +22,7 @@ from typing import Any, NamedTuple, cast
 
 import faust
 from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import (
-    GroupAuthorizationFailedError,
-    KafkaError,
-    OffsetMetadataTooLargeError,
-)
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, OffsetMetadataTooLargeError
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer, Transport
 from faust.types import TP

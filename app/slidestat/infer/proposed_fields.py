@@ -161,11 +161,7 @@ def propose_key(sample: Sample, found: Survey, doubts: Doubts) -> tuple[Guess, i
             "Produce them with a Kafka key, so that all records of a key are in one partition.",
         )
     candidates.sort(
-        key=lambda f: (
-            not _KEY_NAMES.fullmatch(f.path[-1]),
-            len(f.path),
-            abs(len(f.values) - _FEW),
-        )
+        key=lambda f: (not _KEY_NAMES.fullmatch(f.path[-1]), len(f.path), abs(len(f.values) - _FEW))
     )
     best = doubts.settle("key", candidates)
     lack = "Kafka key that is text" if numbers else "Kafka key"

@@ -360,7 +360,6 @@ def asked_where(where: str, declared: Mapping[str, Statistic]) -> dict[str, Dist
     (text,) = texts
     if len(text) > MAX_ITEM_LENGTH:
         raise SlidestatError(
-            f"where has a text of {len(text)} characters.",
-            f"Items have at most {MAX_ITEM_LENGTH}.",
+            f"where has a text of {len(text)} characters.", f"Items have at most {MAX_ITEM_LENGTH}."
         )
     return asked

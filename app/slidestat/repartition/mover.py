@@ -19,14 +19,7 @@ from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from slidestat.declare.topology import Topology

@@ -16,11 +16,7 @@ from slidestat.schemas.dead_letter import DeadLetterHeaders
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import Event
 from slidestat.schemas.ranking import Ranking
-from slidestat.schemas.sequence import (
-    SequenceAlertChange,
-    SequenceEmission,
-    SequencePartyClock,
-)
+from slidestat.schemas.sequence import SequenceAlertChange, SequenceEmission, SequencePartyClock
 from slidestat.schemas.synopsis import PartyClock, SynopsisHeaders
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -40,13 +40,7 @@ from slidestat.schemas.emission import Emission, Figure
 from slidestat.schemas.query import KeyAnswer, RankingAnswer
 from slidestat.schemas.ranking import Ranking, decode_ranking
 from slidestat.schemas.sequence import decode_alert_change
-from slidestat.testing.records import (
-    NO_TIMESTAMP,
-    EventWriter,
-    MemoryStore,
-    SourceRecord,
-    tick_at,
-)
+from slidestat.testing.records import NO_TIMESTAMP, EventWriter, MemoryStore, SourceRecord, tick_at
 
 _FETCH_RECORDS = 10_000
 _ALL_KEYS = 2**31
@@ -336,12 +330,7 @@ class TopologyDriver:
         return next((_as_sent(answer) for answer in answers if answer is not None), None)
 
     def ranking(
-        self,
-        by: str,
-        *,
-        largest: int | None = None,
-        smallest: int | None = None,
-        having: str = "",
+        self, by: str, *, largest: int | None = None, smallest: int | None = None, having: str = ""
     ) -> RankingAnswer:
         """Return the keys of the largest figures, or the smallest, as `slidestat top` shows them:
         as of the watermark; 10 unless a number is given.

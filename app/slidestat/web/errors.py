@@ -13,10 +13,7 @@ from slidestat.schemas.query import Fault
 
 _log = logging.getLogger(__name__)
 
-_ADVICE = {
-    404: "GET /openapi.json says what there is.",
-    405: "Everything here is read with GET.",
-}
+_ADVICE = {404: "GET /openapi.json says what there is.", 405: "Everything here is read with GET."}
 
 
 class HttpError(Exception):

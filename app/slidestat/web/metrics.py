@@ -31,10 +31,7 @@ _PARTITION = ("topology", "partition")
 
 # The formats that there are, with their versions. `choose_encoder` knows neither weights nor that
 # a version may be one that there is not, and fails for one that is no number.
-_FORMATS = {
-    "application/openmetrics-text": ("", "1.0.0"),
-    "text/plain": ("", "0.0.4", "1.0.0"),
-}
+_FORMATS = {"application/openmetrics-text": ("", "1.0.0"), "text/plain": ("", "0.0.4", "1.0.0")}
 
 
 def chosen_format(request: web.Request) -> tuple[Callable[[Collector], bytes], str]:

@@ -214,8 +214,7 @@ def _url(signal: Signal) -> URL:
     is_cut = not text and ("?" in whole or "#" in whole)
     if not is_one or is_cut:
         raise SlidestatError(
-            f"The OTLP endpoint is {shown!r}.",
-            "Give a URL such as http://collector:4318.",
+            f"The OTLP endpoint is {shown!r}.", "Give a URL such as http://collector:4318."
         )
     twice = tuple(f"/{it.path}/{signal.path}" for it in (METRICS, SPANS))
     if not text and url.path.endswith(twice):

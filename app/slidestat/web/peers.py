@@ -49,11 +49,7 @@ class Reply:
 class Peers:
     """The workers as the group's last assignment has them."""
 
-    def __init__(
-        self,
-        address: WebAddress,
-        distribution: Callable[[], Distribution],
-    ) -> None:
+    def __init__(self, address: WebAddress, distribution: Callable[[], Distribution]) -> None:
         self._address = address
         self._distribution = distribution
         self._turns = Turns(_AT_ONCE, _WAIT_S)

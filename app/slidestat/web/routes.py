@@ -164,12 +164,7 @@ _ANY_KEY = _KEY | {"in": "query"}
 _KEYS = _ANY_KEY | {
     "description": "The keys, percent-encoded; those of other workers are left out. Keys times"
     f" windows times quantiles are at most {MOST_PAIRS}.",
-    "schema": {
-        "type": "array",
-        "items": _KEY["schema"],
-        "minItems": 1,
-        "maxItems": MOST_VALUES,
-    },
+    "schema": {"type": "array", "items": _KEY["schema"], "minItems": 1, "maxItems": MOST_VALUES},
 }
 _TABLE_KEYS = _KEYS | {
     "description": f"The keys, percent-encoded. Keys times figures are at most {MOST_PAIRS}."

@@ -12,11 +12,7 @@ from typing import Any
 
 import msgspec
 
-from slidestat.admin.topics import (
-    CHANGELOG_CONFIG,
-    shared_topics,
-    written_topics,
-)
+from slidestat.admin.topics import CHANGELOG_CONFIG, shared_topics, written_topics
 from slidestat.declare.declared import Declared
 from slidestat.declare.derived import ANY
 from slidestat.declare.rows import ColumnType, RowColumn

@@ -22,13 +22,7 @@ _FEW_KEYS, _MOST_KEYS = 3, 1_000
 
 
 def query(
-    url: str,
-    topology: str,
-    key: str,
-    where: str | None = None,
-    *,
-    as_json: bool,
-    **asked: Any,
+    url: str, topology: str, key: str, where: str | None = None, *, as_json: bool, **asked: Any
 ) -> None:
     """Show a key's figures once; `asked` is as `Client.query` takes it, and so are the errors."""
 

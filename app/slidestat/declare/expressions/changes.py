@@ -59,12 +59,7 @@ class ChangingFigure:
             answers = answered[self.runners[0]].answers
             least, largest = self._ends(answered)
             return change_of_mean(
-                self.ages,
-                answers["mean"],
-                answers["variance"],
-                answers["events"],
-                least,
-                largest,
+                self.ages, answers["mean"], answers["variance"], answers["events"], least, largest
             )
         counts = [
             _numbers(source, runner, answered)
@@ -185,9 +180,7 @@ def _refused(what: str) -> SlidestatError:
 
 
 def _ends(
-    own: FigureSource,
-    sources: Sequence[FigureSource],
-    runner_of: Callable[[FigureSource], Runner],
+    own: FigureSource, sources: Sequence[FigureSource], runner_of: Callable[[FigureSource], Runner]
 ) -> tuple[tuple[tuple[FigureSource, OtherWindows] | None, ...], tuple[int, ...]]:
     """Return the extremes of the same values over the same window, None without one, with their
     runners, and their places.

@@ -313,8 +313,7 @@ def computed_fields(texts: Sequence[str], what: str) -> dict[FieldPath, Computed
     for text in texts:
         if not isinstance(text, str):
             raise SlidestatError(
-                f"{what} has {text!r}, which is no text.",
-                'Write "latency_ms / 1000 as latency_s".',
+                f"{what} has {text!r}, which is no text.", 'Write "latency_ms / 1000 as latency_s".'
             )
         field = _computed_field(text, what)
         if field.path in found:

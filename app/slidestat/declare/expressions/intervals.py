@@ -162,11 +162,7 @@ def _and(one: Truths, other: Truths) -> Truths:
 
 def _not(truths: Truths) -> Truths:
     return Truths(
-        truths.is_false,
-        truths.is_true,
-        truths.may_be_false,
-        truths.may_be_true,
-        truths.may_be_null,
+        truths.is_false, truths.is_true, truths.may_be_false, truths.may_be_true, truths.may_be_null
     )
 
 

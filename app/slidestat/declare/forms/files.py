@@ -166,8 +166,7 @@ def _from_file(file: Path) -> Declared:
         )
     if others:
         raise SlidestatError(
-            f"{file} defines the topology as `{others[0]}`.",
-            "Rename the variable to `topology`.",
+            f"{file} defines the topology as `{others[0]}`.", "Rename the variable to `topology`."
         )
     raise SlidestatError(
         f"{file} defines no topology.",

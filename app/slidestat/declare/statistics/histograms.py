@@ -13,12 +13,7 @@ import numpy as np
 from slidestat import synopses
 from slidestat.declare.columns import MAX_ITEM_LENGTH, Column, Limits
 from slidestat.declare.fields import Field, FieldPath
-from slidestat.declare.statistics.base import (
-    DividedStatistic,
-    Promise,
-    Series,
-    ValueStatistic,
-)
+from slidestat.declare.statistics.base import DividedStatistic, Promise, Series, ValueStatistic
 from slidestat.declare.statistics.runner import (
     AdditiveRunner,
     Answered,
@@ -235,9 +230,7 @@ class ItemsRunner(UnitedRunner, AdditiveRunner):
         places = places[items.codes] if len(items.codes) else np.empty(0)
         rows = np.flatnonzero(places)
         result = synopses.run_value_histogram_batch(
-            self.histogram,
-            states,
-            batch.taking(rows, places[rows]),
+            self.histogram, states, batch.taking(rows, places[rows])
         )
         return Answered(result.states, {"items": figures_of(result)[..., 1:]})
 

@@ -100,11 +100,7 @@ class ValueQuantileRunner(CombinableRunner, UnitedRunner, PastRunner):
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:
         result = synopses.run_value_quantile_batch(
-            self.parameters,
-            states,
-            work.values_of(self.field),
-            self.quantiles,
-            self.ranked,
+            self.parameters, states, work.values_of(self.field), self.quantiles, self.ranked
         )
         asked = np.array(self.quantiles, np.float64)
         answers = {"quantile": figures_of(result), "quantiles": asked, "rank": result.ranks}

@@ -446,11 +446,7 @@ def past_between(
 
 
 def _run_with_lengths(
-    runner: Runner,
-    states: Sequence[bytes | None],
-    work: Work,
-    windows: tuple[int, ...],
-    ago: int,
+    runner: Runner, states: Sequence[bytes | None], work: Work, windows: tuple[int, ...], ago: int
 ) -> Answered:
     lengths = lengths_at(windows, work.query_times - ago)
     asked, places = np.unique(lengths, return_inverse=True)

@@ -13,13 +13,7 @@ import numpy as np
 from slidestat import synopses
 from slidestat.declare.columns import Limits
 from slidestat.declare.fields import FieldPath
-from slidestat.declare.statistics.base import (
-    DECIMALS,
-    Promise,
-    Statistic,
-    ValueStatistic,
-    plain,
-)
+from slidestat.declare.statistics.base import DECIMALS, Promise, Statistic, ValueStatistic, plain
 from slidestat.declare.statistics.histograms import EdgedBy
 from slidestat.declare.statistics.parted import PartedRunner, PartRunner
 from slidestat.declare.statistics.runner import (

@@ -29,8 +29,7 @@ def duration_ms(text: str, field: str) -> int:
     number = _whole(match[1])
     if number is None or number * _UNIT_MS[match[2]] > _LONGEST_DAYS * _UNIT_MS["d"]:
         raise SlidestatError(
-            f"{field} is {_shown(text)}, more than a century.",
-            f'Give at most "{_LONGEST_DAYS}d".',
+            f"{field} is {_shown(text)}, more than a century.", f'Give at most "{_LONGEST_DAYS}d".'
         )
     return number * _UNIT_MS[match[2]]
 

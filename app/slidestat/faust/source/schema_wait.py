@@ -8,11 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from slidestat.engine.decoding.formats.source_schemas import (
-    Registry,
-    SchemaId,
-    framed_by_headers,
-)
+from slidestat.engine.decoding.formats.source_schemas import Registry, SchemaId, framed_by_headers
 from slidestat.engine.decoding.formats.translations import remarks_on
 from slidestat.engine.records import RecordBatch
 from slidestat.log import log_event

@@ -18,12 +18,7 @@ from faust.types.auth import CredentialsT
 from slidestat.faust.delivery import SESSION_TIMEOUT_S, BatchApp
 from slidestat.faust.worker.settings import WorkerSettings
 from slidestat.kafka.oauth import token_provider
-from slidestat.kafka.settings import (
-    BrokerSecurity,
-    CarriedSecurity,
-    broker_security,
-    tls_context,
-)
+from slidestat.kafka.settings import BrokerSecurity, CarriedSecurity, broker_security, tls_context
 
 # The brokers' security settings in the words of Faust.
 

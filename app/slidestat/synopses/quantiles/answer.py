@@ -229,12 +229,7 @@ def rank_of(part: int, events: int) -> int:
 
 @kernel
 def _likely_answer(
-    keys: Integers,
-    figures: Floats,
-    covered: int,
-    straddling: Integers,
-    part: int,
-    factor: float,
+    keys: Integers, figures: Floats, covered: int, straddling: Integers, part: int, factor: float
 ) -> tuple[float, float, float, float]:
     """Return (estimate, lower, upper, rank error) of the part/PARTS quantile, of random thinning.
 

@@ -222,10 +222,7 @@ class HashedCounts(NamedTuple):
 
 
 def run_hashed_counts_batch(
-    parameters: HashedCountParameters,
-    states: Sequence[bytes | None],
-    batch: Batch,
-    asked: Integers,
+    parameters: HashedCountParameters, states: Sequence[bytes | None], batch: Batch, asked: Integers
 ) -> HashedCounts:
     """Feed many states at once, one a group (key), and ask each query for the items `asked`.
 

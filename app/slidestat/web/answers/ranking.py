@@ -17,12 +17,7 @@ from slidestat.engine.view import PartitionView
 from slidestat.live.live_ranking import KeySlice, LiveRanking
 from slidestat.live.live_topology import LiveTopology, View
 from slidestat.schemas.query import KeyTable, RankedKey, RankingAnswer, RankingPart
-from slidestat.web.answers.parameters import (
-    MOST_SERIES,
-    keys_in_query,
-    ranking_query,
-    table_query,
-)
+from slidestat.web.answers.parameters import MOST_SERIES, keys_in_query, ranking_query, table_query
 from slidestat.web.answers.workers import (
     RANKING_S,
     OtherWorkers,

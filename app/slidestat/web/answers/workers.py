@@ -129,11 +129,7 @@ class OtherWorkers:
         return found
 
     async def _ask(
-        self,
-        live: LiveTopology,
-        path: str,
-        epoch: int,
-        timeout_s: float = ANSWER_S,
+        self, live: LiveTopology, path: str, epoch: int, timeout_s: float = ANSWER_S
     ) -> list[Reply]:
         replies = await self._peers.ask(live.topology.events_topic, path, timeout_s)
         require_same(live, epoch)
