@@ -276,11 +276,7 @@ class PartitionProcessor:
         return effects
 
     def steps(
-        self,
-        batch: RecordBatch,
-        decoded: EventColumns | None = None,
-        *,
-        more_follows: bool = False,
+        self, batch: RecordBatch, decoded: EventColumns | None = None, *, more_follows: bool = False
     ) -> Iterator[Effects]:
         """Process a batch step by step: the output of a tick with many keys may be too large for
         memory.

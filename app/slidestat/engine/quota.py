@@ -77,10 +77,7 @@ class Quota:
         self._of_each = (STEPS << 17) // min(most) if counts else 0
 
     def judge(
-        self,
-        new: Events,
-        states_of: Callable[[list[str]], list[KeyState]],
-        watermark: int,
+        self, new: Events, states_of: Callable[[list[str]], list[KeyState]], watermark: int
     ) -> Judgement:
         """Charge `new` events, which are on time and in offset order; `watermark` is the one after
         them. What earlier ones have used is in the states, also where they wait.

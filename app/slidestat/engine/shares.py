@@ -169,13 +169,7 @@ class KeyShare:
         self._place = topic, partition
         self._clock = GivenClock(topology.lateness_ms)
         self.processor = PartitionProcessor(
-            topology,
-            topic,
-            partition,
-            store,
-            decoder,
-            codec,
-            clock=self._clock,
+            topology, topic, partition, store, decoder, codec, clock=self._clock
         )
 
     def steps(self, records: SharedRecords) -> Iterator[Effects]:

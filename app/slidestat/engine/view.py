@@ -21,11 +21,7 @@ class Unabsorbed:
     """A view of keys with their waiting events, which it absorbs into a copy of a key's state."""
 
     def __init__(
-        self,
-        keys: HeldKeys,
-        waiting: EventStore,
-        absorber: Absorber,
-        now: Callable[[], Advance],
+        self, keys: HeldKeys, waiting: EventStore, absorber: Absorber, now: Callable[[], Advance]
     ) -> None:
         """Create the view; `now` returns the current advance."""
         self._keys = keys

@@ -4,13 +4,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import NamedTuple
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupState,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 
 from slidestat.errors import SlidestatError
 from slidestat.kafka.connection import admin_client

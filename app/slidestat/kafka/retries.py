@@ -41,11 +41,7 @@ _PASSING = frozenset(
 )
 # A broker, or the client, does not know a topic that was just made. Nor one that was deleted.
 NOT_THERE = frozenset(
-    {
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-    }
+    {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}
 )
 _FIRST_S, _LONGEST_S = 0.05, 2.0
 
@@ -62,12 +58,7 @@ def broker_pauses() -> Pauses:
     return Pauses(_FIRST_S, _LONGEST_S)
 
 
-def ask_again(
-    ask: Callable[[], _T],
-    within_s: float = inf,
-    *,
-    may_be_new: bool = False,
-) -> _T:
+def ask_again(ask: Callable[[], _T], within_s: float = inf, *, may_be_new: bool = False) -> _T:
     """Return what `ask` returns, asking again while its error passes; with `may_be_new` also while
     the topic is not known.
 

@@ -180,9 +180,7 @@ def raw_keys(lines: Iterable[bytes], path: FieldPath) -> list[bytes | None]:
 
 
 @cache
-def _key_reader(
-    path: FieldPath,
-) -> tuple[Callable[[bytes], object], Callable[[object], str | int]]:
+def _key_reader(path: FieldPath) -> tuple[Callable[[bytes], object], Callable[[object], str | int]]:
     struct = struct_of({path: KEY})
     return msgspec.json.Decoder(struct).decode, reader(struct, path)
 

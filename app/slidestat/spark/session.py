@@ -135,8 +135,7 @@ def require_spark() -> None:
 def _require_pyspark() -> None:
     if find_spec("pyspark") is None:
         raise SlidestatError(
-            "PySpark is not installed.",
-            "Install it: pip install 'slidestat[spark]'.",
+            "PySpark is not installed.", "Install it: pip install 'slidestat[spark]'."
         )
     release_line()
 

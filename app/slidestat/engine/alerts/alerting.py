@@ -483,11 +483,7 @@ class Alerting:
         return concerned
 
     def holding(
-        self,
-        answered: Mapping[Runner, Answered],
-        groups: Integers,
-        ticks: Integers,
-        is_due: Bools,
+        self, answered: Mapping[Runner, Answered], groups: Integers, ticks: Integers, is_due: Bools
     ) -> list[int]:
         """Return the places of the keys of which a condition holds at a tick that is due."""
         table = self._figures.table(answered)

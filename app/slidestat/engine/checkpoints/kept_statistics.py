@@ -74,8 +74,7 @@ def kept_statistics(
         newest, next_offset = max(newest, clock.watermark), max(next_offset, clock.offset + 1)
         if not had_slots and number_of_synopses(state) != len(slots):
             raise SlidestatError(
-                f"{topology.name}: nothing stored says which statistics the states have.",
-                _RENAME,
+                f"{topology.name}: nothing stored says which statistics the states have.", _RENAME
             )
     if newest == NO_TIME and not had_slots:
         # No event was counted: all begin together.
@@ -123,8 +122,7 @@ def _require_same_fields(topology: Topology, stored: Collection[str], computed_b
     kept = [statistic for statistic, runner in pairs if runner.meaning in stored]
     if not kept:
         raise SlidestatError(
-            f"{topology.name}: none of the stored statistics is declared any more.",
-            _RENAME,
+            f"{topology.name}: none of the stored statistics is declared any more.", _RENAME
         )
     now = topology.computed_texts
     before = split_meanings(computed_before, now)

@@ -164,13 +164,7 @@ def _after(before: Checkpoint, entry: _Entry, count: int) -> Checkpoint:
         max_time=int(entry.max_times[count - 1]),
         counters=before.counters
         + Counters(
-            count - gone,
-            counted,
-            dead,
-            late,
-            entry.lost,
-            passed_over,
-            entry.left_out_before(count),
+            count - gone, counted, dead, late, entry.lost, passed_over, entry.left_out_before(count)
         ),
         loss=entry.loss,
     )

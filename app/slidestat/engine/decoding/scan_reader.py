@@ -26,11 +26,7 @@ from slidestat.engine.decoding.event_columns import (
     interleaved,
     placed_at,
 )
-from slidestat.engine.decoding.json_scan.columns import (
-    check_texts,
-    read_doubles,
-    read_wholes,
-)
+from slidestat.engine.decoding.json_scan.columns import check_texts, read_doubles, read_wholes
 from slidestat.engine.decoding.json_scan.plan import (
     DECIMAL,
     DEEPEST_FIELD,

@@ -24,17 +24,9 @@ from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss
 from slidestat.engine.emissions.added_figures import AddedFigures
 from slidestat.engine.emissions.agreement import Agreement
-from slidestat.engine.emissions.emission_codec import (
-    EmissionWriter,
-    JsonCodec,
-    JsonWithNumbers,
-)
+from slidestat.engine.emissions.emission_codec import EmissionWriter, JsonCodec, JsonWithNumbers
 from slidestat.engine.emissions.emission_text import EmissionText
-from slidestat.engine.emissions.output_records import (
-    EmittedNumbers,
-    OutputRecord,
-    OutputRecords,
-)
+from slidestat.engine.emissions.output_records import EmittedNumbers, OutputRecord, OutputRecords
 from slidestat.engine.emissions.placed_answers import PlacedAnswers
 from slidestat.schemas.emission import Figure, LostRecords
 from slidestat.schemas.query import ValueRank
@@ -172,11 +164,7 @@ class NumberedFigures:
         return self.of_place(place, len(table), lambda part: Numbers.of(table[:, part]), past)
 
     def of_place(
-        self,
-        place: int,
-        rows: int,
-        figure: Callable[[int], Numbers],
-        past: Mapping[Node, Numbers],
+        self, place: int, rows: int, figure: Callable[[int], Numbers], past: Mapping[Node, Numbers]
     ) -> Numbers:
         """Return the numbers of the figure at a place, from those of statistics and of the past, by
         calls of `ago`, in `rows` rows.

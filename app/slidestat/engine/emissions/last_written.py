@@ -129,9 +129,7 @@ class LastWritten:
     """A chooser of the ticks at which keys are written, by what was written of them last."""
 
     def __init__(
-        self,
-        topology: Topology,
-        starts: Mapping[str, int] = MappingProxyType({}),
+        self, topology: Topology, starts: Mapping[str, int] = MappingProxyType({})
     ) -> None:
         """Create the chooser; `starts` are the times from which added figures count, by name."""
         self._figures = FigureTable(topology, topology.window_lengths, starts)

@@ -90,11 +90,7 @@ def emission_codec(topology: Declared, registry: str) -> EmissionCodec:
 
 
 def avro_codec(
-    topic: str,
-    registry: str,
-    emission: type[Emission] = Emission,
-    *,
-    without: Collection[str] = (),
+    topic: str, registry: str, emission: type[Emission] = Emission, *, without: Collection[str] = ()
 ) -> "AvroCodec":
     """Return the Avro codec for the records of a topic, by the registry at that address, which is
     not asked yet; `emission` is the version that is written, `without` the fields that no figure of

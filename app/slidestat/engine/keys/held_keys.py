@@ -271,8 +271,7 @@ class HeldKeys:
     def take_due(self, numbers: Integers, watermark: int) -> DueBeside:
         """Take the timers of keys that are due up to the watermark."""
         return DueBeside(
-            self.opened.take(numbers, watermark),
-            self.closing.take(numbers, watermark) != NOT_DUE,
+            self.opened.take(numbers, watermark), self.closing.take(numbers, watermark) != NOT_DUE
         )
 
     def close(self, numbers: Integers, last_offset: int) -> None:

@@ -12,12 +12,7 @@ from slidestat.engine.keys.key_timers import NO_SILENCES, NOT_DUE, Silences
 from slidestat.engine.keys.keyed_events import KeyedEvents
 from slidestat.engine.keys.states import States, objects
 from slidestat.engine.records import NO_TIME
-from slidestat.engine.ticks.kernel_calls import (
-    Ran,
-    gaps_of,
-    numbers_in_life,
-    previous_times,
-)
+from slidestat.engine.ticks.kernel_calls import Ran, gaps_of, numbers_in_life, previous_times
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
 from slidestat.engine.ticks.silent_keys import KeyAnswers
 from slidestat.synopses.core.arrays import Bools, Integers

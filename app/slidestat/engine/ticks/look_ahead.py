@@ -22,11 +22,7 @@ from slidestat.engine.waiting import EventStore
 
 
 def absorb_and_publish(
-    publisher: Publisher,
-    absorber: Absorber,
-    keys: HeldKeys,
-    events: Events,
-    advance: Advance,
+    publisher: Publisher, absorber: Absorber, keys: HeldKeys, events: Events, advance: Advance
 ) -> tuple[PlacedAnswers, list[Publication | Clock]]:
     """Absorb events, by time; return the answers for their keys, and what is published of the
     states at the ticks that the watermark passes.

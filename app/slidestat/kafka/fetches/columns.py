@@ -103,10 +103,7 @@ def _snappy_decode(data: bytes) -> bytes:
 
 
 _NO_CODEC, _GZIP, _SNAPPY, _LZ4, _ZSTD = range(5)
-_DECODERS: dict[int, Callable[[bytes], bytes] | None] = {
-    _NO_CODEC: None,
-    _GZIP: codec.gzip_decode,
-}
+_DECODERS: dict[int, Callable[[bytes], bytes] | None] = {_NO_CODEC: None, _GZIP: codec.gzip_decode}
 if codec.has_snappy():
     _DECODERS[_SNAPPY] = _snappy_decode
 if codec.has_lz4():

@@ -44,10 +44,7 @@ _SILENCE_S = 30.0
 
 
 def open_scanner(
-    bootstrap: str,
-    settings: Mapping[str, str | int] | None = None,
-    *,
-    must_be_whole: bool = False,
+    bootstrap: str, settings: Mapping[str, str | int] | None = None, *, must_be_whole: bool = False
 ) -> Consumer:
     """Return a consumer for `scan` and for requests for offsets, with these further `settings` of
     librdkafka; the caller closes it.

@@ -43,13 +43,7 @@ from slidestat.spark.audit.exact_key import KINDS
 from slidestat.spark.audit.progress import Progress, reach_of
 from slidestat.spark.audit.rankings import audited_rankings
 from slidestat.spark.audit.report import AuditReport, Judged, Records, audit_of, report_of
-from slidestat.spark.audit.workers import (
-    SORTED_COLUMNS,
-    Auditor,
-    Bounds,
-    FigureRow,
-    auditor,
-)
+from slidestat.spark.audit.workers import SORTED_COLUMNS, Auditor, Bounds, FigureRow, auditor
 from slidestat.spark.errors import in_words
 from slidestat.spark.kafka import TopicState, kafka_options, topic_state
 from slidestat.spark.lake.declarations import KnownDeclarations, reading_groups
@@ -272,8 +266,7 @@ class Audit:
     def __post_init__(self) -> None:
         if not 1 / _PARTS <= self.sample <= 1:
             raise SlidestatError(
-                f"--sample is {self.sample:g}.",
-                "Give a share from 0.000001 to 1, such as 0.01.",
+                f"--sample is {self.sample:g}.", "Give a share from 0.000001 to 1, such as 0.01."
             )
         if self.sample < 1 and self._given.rankings:
             raise SlidestatError(
@@ -380,9 +373,7 @@ class Audit:
 
     @staticmethod
     def _in_charge(
-        emissions: AuditedEmissions,
-        declarations: Mapping[str, Declaration],
-        last: Progress | None,
+        emissions: AuditedEmissions, declarations: Mapping[str, Declaration], last: Progress | None
     ) -> Callable[[int, str], tuple[Charge, ...]]:
         """Return a function of partition and fingerprint: the charges of that declaration there, as
         far as they are not settled.

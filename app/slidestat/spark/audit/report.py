@@ -226,10 +226,7 @@ def show(report: AuditReport) -> None:
         )
     figures = sum(statistic.figures for statistic in report.statistics)
     verdict = "every promise kept" if report.is_clean else "PROMISES BROKEN"
-    console.print(
-        f"{figures:,} figures in {_records(report)} audited: {verdict}",
-        highlight=False,
-    )
+    console.print(f"{figures:,} figures in {_records(report)} audited: {verdict}", highlight=False)
 
 
 def _records(report: AuditReport) -> str:

@@ -108,10 +108,7 @@ def nothing_counted(topology: Topology, read: int, refusals: Refusals) -> Slides
 
 
 def by_partition(
-    topology: Topology,
-    history: History,
-    partitions: int,
-    folder: EmissionFolder | None = None,
+    topology: Topology, history: History, partitions: int, folder: EmissionFolder | None = None
 ) -> DataFrame:
     """Compute what the topology writes: the records of one topic and partition in the order in
     which a worker would write them; and, as if of topics `KEYS` and `READ`, the keys of each
@@ -314,12 +311,7 @@ def fill_lake(
 
 
 def _fill(
-    declared: Declared,
-    history: History,
-    lake: Lake,
-    partitions: int,
-    *,
-    split_hot_keys: bool,
+    declared: Declared, history: History, lake: Lake, partitions: int, *, split_hot_keys: bool
 ) -> Filled:
     spark = history.rows.sparkSession
     topology, topics = of_history(declared), lake_topics(declared)

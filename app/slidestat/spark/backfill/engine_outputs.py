@@ -13,12 +13,7 @@ from slidestat.engine.emissions.emission_codec import JsonCodec, JsonWithNumbers
 from slidestat.engine.emissions.output_records import NO_RECORDS, OutputRecords
 from slidestat.engine.keys.key_state import decode_key_state
 from slidestat.engine.partition import PartitionProcessor
-from slidestat.engine.publishing import (
-    Clock,
-    Publication,
-    SynopsisTopic,
-    published_statistics,
-)
+from slidestat.engine.publishing import Clock, Publication, SynopsisTopic, published_statistics
 from slidestat.faust.local_states import FLUSH_RECORDS, LocalStates
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.synopsis import SynopsisHeaders, SynopsisKey, encode_key, party_name

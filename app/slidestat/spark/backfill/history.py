@@ -139,8 +139,7 @@ class Files:
             )
         if self.time_unit not in [*TimeUnit]:
             raise SlidestatError(
-                f"The unit of time is {self.time_unit!r}.",
-                f"Give one of {', '.join(TimeUnit)}.",
+                f"The unit of time is {self.time_unit!r}.", f"Give one of {', '.join(TimeUnit)}."
             )
         if self.partitions < 1:
             raise SlidestatError(

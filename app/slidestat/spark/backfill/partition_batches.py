@@ -37,9 +37,7 @@ def one_after_another(
         yield from opened.close()
 
 
-def by_number(
-    parts: Iterable[tuple[int, RecordBatch]],
-) -> Iterator[tuple[Place, RecordBatch]]:
+def by_number(parts: Iterable[tuple[int, RecordBatch]]) -> Iterator[tuple[Place, RecordBatch]]:
     """Yield parts of partitions, each under a place that is its partition's number alone."""
     return (((number,), part) for number, part in parts)
 

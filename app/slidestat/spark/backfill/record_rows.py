@@ -53,10 +53,7 @@ def letter_rows(
 
 
 def emitted(
-    topic: str,
-    partition: int,
-    headers: list[tuple[str, bytes]],
-    emissions: Sequence[OutputRecord],
+    topic: str, partition: int, headers: list[tuple[str, bytes]], emissions: Sequence[OutputRecord]
 ) -> pa.RecordBatch:
     """Return emissions as rows: they are most of what comes out, and go by columns."""
     columns = OutputRecords.of(emissions)

@@ -197,8 +197,7 @@ def _brief(figure: Figure) -> Figure:
     required = len(fields) - len(defaults)
     optional = zip(fields[required:], defaults, strict=True)
     return Figure(
-        *fields[:required],
-        *(default if value == default else value for value, default in optional),
+        *fields[:required], *(default if value == default else value for value, default in optional)
     )
 
 

@@ -133,11 +133,7 @@ class LakeLock:
     """
 
     def __init__(
-        self,
-        files: LakeFiles,
-        path: str,
-        owner: Owner,
-        lends: Callable[[], None] | None = None,
+        self, files: LakeFiles, path: str, owner: Owner, lends: Callable[[], None] | None = None
     ) -> None:
         self._files, self._path, self._owner = files, path, owner
         self._lends = lends

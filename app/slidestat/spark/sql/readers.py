@@ -25,12 +25,7 @@ import pandas as pd
 from slidestat.errors import SlidestatError
 from slidestat.spark.sql.aggregates import FIGURE
 from slidestat.spark.sql.foreign import Foreign
-from slidestat.spark.sql.frame_values import (
-    RunsInWorker,
-    lengths_of,
-    moments_of,
-    names_of,
-)
+from slidestat.spark.sql.frame_values import RunsInWorker, lengths_of, moments_of, names_of
 from slidestat.synopses.core.envelope import is_sealed, kind_of
 from slidestat.synopses.core.errors import SynopsisError
 from slidestat.synopses.core.rounding import with_rounded

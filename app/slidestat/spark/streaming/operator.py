@@ -22,12 +22,7 @@ from slidestat.produce.file_records import FileRecords
 from slidestat.produce.readers import is_read_of
 from slidestat.spark.backfill.record_rows import RECORD_SCHEMA
 from slidestat.spark.jars import release_line
-from slidestat.spark.streaming.blocks import (
-    SHARDS,
-    RowReader,
-    Source,
-    rows_of_blocks,
-)
+from slidestat.spark.streaming.blocks import SHARDS, RowReader, Source, rows_of_blocks
 from slidestat.spark.streaming.processor import ShardProcessor
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -43,11 +38,7 @@ _OF_MONTHS = re.compile(r"\binterval (?:year|month)")
 
 
 def stream(
-    rows: DataFrame,
-    topology: Topology,
-    *,
-    partitions: int | None = None,
-    unit: str = TIME_UNIT,
+    rows: DataFrame, topology: Topology, *, partitions: int | None = None, unit: str = TIME_UNIT
 ) -> DataFrame:
     """Return what a worker writes for the rows of a stream, as records for Kafka: emissions, late
     records, dead letters and changes of alerts, each with the `topic` that it is for.

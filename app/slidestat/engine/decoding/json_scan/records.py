@@ -225,13 +225,7 @@ def _is_named(buffer: Bytes, start: int, end: int, names: Bytes, first: int, siz
 
 @borrowing_kernel
 def _known_field(
-    buffer: Bytes,
-    start: int,
-    end: int,
-    names: Bytes,
-    fields: Integers,
-    first: int,
-    last: int,
+    buffer: Bytes, start: int, end: int, names: Bytes, fields: Integers, first: int, last: int
 ) -> int:
     """Return which of the fields from `first` up to `last` has the name at `start`; -1 if none."""
     for field in range(first, last):

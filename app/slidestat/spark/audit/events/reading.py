@@ -503,11 +503,7 @@ class _Reading:
             yield self._rows(number, partition, {"tally": pa.array([msgspec.to_builtins(tally)])})
 
     def _outcomes(
-        self,
-        new: pa.RecordBatch,
-        offsets: Integers,
-        partition: int,
-        found: Sequence[ReadRecords],
+        self, new: pa.RecordBatch, offsets: Integers, partition: int, found: Sequence[ReadRecords]
     ) -> dict[str, int]:
         letters = new.column("letter")
         is_new = offsets > self._asked.after.get(partition, -1)
