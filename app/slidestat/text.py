@@ -27,9 +27,8 @@ def numbers_text(
 ) -> tuple[str, str, str]:
     """Return estimate, lower and upper bound as texts, "-" for one that does not exist.
 
-    Where the bounds lie apart, half of their width has three digits, and what lies beyond these is
-    rounded away, in the bounds outward. Numbers that are exact, very large or very small have ten
-    digits.
+    Where the bounds lie apart, half of their width has three digits, and what is beyond is rounded
+    away, in the bounds outward. Numbers that are exact, very large or very small have ten digits.
     """
     decimals = _decimals(estimate, lower, upper)
     return (

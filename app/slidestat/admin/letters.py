@@ -84,8 +84,7 @@ _decode = msgspec.json.Decoder(Letter).decode
 @dataclass(frozen=True)
 class Sent:
     """The result of sending dead letters again: the number sent, how many of these were not
-    changed, and how many belong to no letter of the topic; and the number of those that were closed
-    before.
+    changed, and how many belong to no letter of the topic, and how many were closed before.
     """
 
     sent: int

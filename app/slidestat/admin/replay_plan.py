@@ -52,8 +52,7 @@ class PartitionPlan:
 @dataclass(frozen=True)
 class ReplayPlan:
     """The plan of a replay: the topology and the ranges of its source. If the source was written by
-    `repartition`, also the topics that its records were moved from; a replay does not move them
-    again.
+    `repartition`, also the topics that its records were moved from: a replay moves none again.
     """
 
     topology: Topology

@@ -274,8 +274,7 @@ def seed(
     without it all are. `columns` name the column of a field that has another name in the files.
 
     If anything is refused, nothing is written. Raises SlidestatError for a topology that has states
-    or runs, for files that do not fit it, and for a topic that does not continue where the files
-    end.
+    or runs, for files that do not fit, and for a topic that does not continue where the files end.
     """
     _require_seedable(topology)
     cut = None if until is None else point(until, "--until", "")
@@ -495,8 +494,7 @@ def _require_committed(
     bootstrap: str, topic: str, newest: Mapping[int, Offsets], places: Sequence[_Place]
 ) -> None:
     """Raise SlidestatError if the topic, as workers read it, lacks one of the files' newest records
-    though the broker still keeps that part: the record may be of an aborted transaction. Reads that
-    part once.
+    though the broker still keeps that part: it may be of an aborted transaction. Reads that once.
     """
     ranges = {}
     for number, offsets in newest.items():

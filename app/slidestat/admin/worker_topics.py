@@ -131,8 +131,7 @@ _COMPACT = "compact"
 
 
 def prepare_topics(bootstrap: str, topology: Declared) -> int:
-    """Make the missing ones of the topics that a worker writes; return the partition count of its
-    source.
+    """Make the topics that a worker writes and lacks; return its source's number of partitions.
 
     That of a referee is made too, if the topic of its parties is there.
 

@@ -589,8 +589,7 @@ class KeptFigures(WrittenTopics, ReadFields):
     ) -> Numbers:
         """Return the numbers, in `rows` rows, of the named figure at a place, from those of
         statistics. `facts` are what is known of these; without any, what holds if no statistic was
-        added later. `past` has the figures of the past that derived ones read, by their calls of
-        `ago`.
+        added later. `past` has the figures of the past that derived ones read, by calls of `ago`.
         """
         derived = place - len(self.figure_sources)
         if derived < 0:
@@ -755,8 +754,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         return self
 
     def _one_window_runner(self, statistic: Statistic) -> Runner | None:
-        """Return the synopsis for one window of a fixed number of events, None if more is asked
-        for.
+        """Return the synopsis for one window of a fixed number of events, None if more is asked.
 
         The statistic takes each of the events that make a key's last n: one that lacks its field is
         a dead letter where all statistics read that field. A window of time has now more of them,
@@ -782,8 +780,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         return list(dict.fromkeys(runner.meaning for runner in runners if runner is not None))
 
     def promise_of(self, statistic: Statistic, window: int | None) -> Promise:
-        """Return the error of figures over a window of that length; None is for figures without
-        one.
+        """Return the error of figures over a window of that length, None for those without one.
 
         A state for one window answers for shorter ones with the same error, in events.
         """

@@ -168,8 +168,7 @@ PAGE = Path("demo-report.html")
 def show_lake(topology: Topology, bootstrap: str, folder: Path, console: Console) -> None:
     """Ingest the topology's topics into `folder`, audit every figure, and write the page.
 
-    Without what Spark needs, a line with that is printed. Raises SlidestatError for a broken
-    promise.
+    Without what Spark needs, a line says so. Raises SlidestatError for a broken promise.
     """
     try:
         require_spark()

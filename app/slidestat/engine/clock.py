@@ -356,8 +356,7 @@ class GivenClock(EventClock):
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """An advance of the watermark, which was at `before`, and at watermarks[i] after the record at
-    offsets[i].
+    """An advance of the watermark, from `before`, to watermarks[i] after the record at offsets[i].
 
     Up to the watermark `emitted` everything was emitted before, and acknowledged; `loss` is the
     newest loss of records.

@@ -278,8 +278,7 @@ class PartitionProcessor:
     def steps(
         self, batch: RecordBatch, decoded: EventColumns | None = None, *, more_follows: bool = False
     ) -> Iterator[Effects]:
-        """Process a batch step by step: the output of a tick with many keys may be too large for
-        memory.
+        """Process a batch step by step: the output of a tick of many keys may not fit memory.
 
         Where `more_follows` at once, ticks may be kept back, to be emitted with a later batch, or
         by `kept_back`, which must come before the next snapshot.

@@ -1,7 +1,6 @@
 """The client of a schema registry, and what is wrong with one that does not answer as it should.
 
-Needs the packages of the extras `avro` and `protobuf` alike: imported only where one of both is
-asked for.
+Needs the packages of the extras `avro` and `protobuf` alike: imported only where one is asked for.
 """
 
 import os

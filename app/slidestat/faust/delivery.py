@@ -124,8 +124,7 @@ class DueTicks:
         """Note how far event time was from the partition's next tick at the end of a batch that
         came at `fetched_at`; 0 if that gives no idea of when the tick is due.
 
-        A batch comes later after its last event at one time than at another: the least delay
-        counts.
+        A batch comes now sooner, now later after its last event: the least delay counts.
         """
         known = self._due_at.pop(partition, -inf)
         if due_in_ms:

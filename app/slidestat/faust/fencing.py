@@ -1,5 +1,4 @@
-"""Fencing of a changelog's partitions: records of a worker that has lost the partition are
-recognised.
+"""Fencing of a changelog's partitions: a worker that has lost one is recognised by its records.
 
 A worker that was frozen for longer than its session does not know, when it wakes, that its
 partitions have gone to others; what it then writes is in the changelog after their records. So
@@ -22,8 +21,7 @@ its first start writes as of generation 0: after what it has seen, and before ev
 
 One owner may have an epoch that is too large: frozen while it took over, it has read the records of
 the next one before it writes its fence. The next one finds that fence at its flush, and gives way
-until the rebalance that follows. Exactly once, fences are in transactions, and the broker refuses
-this one.
+until the rebalance that follows. Exactly once, fences are in transactions: the broker refuses it.
 
 A replay or a seed replaces all states, in an epoch that is larger by more than owners ever add. It
 deletes each key; but a broker forgets deletions after a day (`delete.retention.ms`). So a table

@@ -245,8 +245,7 @@ async def flush_all(
 ) -> dict[TP, int]:
     """Wait until all outputs are acknowledged, then make the states durable whose turn it is, or
     all; return the offsets to commit: up to where a topic's partition is durable for all of its
-    pipelines. Cancelled, it ends before states go to a changelog, or after they are in the
-    database.
+    pipelines. Cancelled, it ends before states go to a changelog, or once the database has them.
     """
     async with sending:
         for pipeline in pipelines:

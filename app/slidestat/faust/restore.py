@@ -51,8 +51,7 @@ Row = tuple[int, bytes, bytes | None, Headers]
 
 
 class StateStore(Store):
-    """A store in RocksDB like Faust's, in which only the records of a partition's owners are
-    restored.
+    """A store in RocksDB like Faust's, which restores only the records of a partition's owners.
 
     Each database holds a position in its partition's changelog, and what the records up to there
     lead to, with the keys of which a zombie wrote last. A write moves the position forward, or does
@@ -383,8 +382,7 @@ class BulkRecovery(Recovery):
 def read_rows(
     bootstrap_servers: str, topic: str, partition: int, start: int, end: int
 ) -> list[Row]:
-    """Return the records of a changelog at offsets start <= offset < end, as soon as the broker
-    answers.
+    """Return the records of a changelog at offsets start <= offset < end, once the broker answers.
 
     Raises SlidestatError if it refuses.
     """

@@ -421,8 +421,7 @@ def _texts_of(records: OutputRecords) -> float:
 
 
 class ColumnProducer(BulkProducer):
-    """A producer of two clients: columns need one of their own, as the Python client takes no
-    columns.
+    """A producer of two clients: columns need one of their own, as the Python client takes none.
 
     So the order of records holds only within each of the two. While many are queued, others are
     left to a thread, which lives as long as there are some.

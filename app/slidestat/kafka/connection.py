@@ -117,8 +117,7 @@ def require_broker(
 ) -> ClusterMetadata:
     """Return the cluster's brokers and topics; raises NotLetInError if one refuses this client, and
     another SlidestatError if none answers in `timeout_s`, or none can be reached under the
-    addresses that they give of themselves. After two seconds it says that it waits, if it
-    `may_tell`.
+    addresses that they give of themselves. After two seconds it says so, if it `may_tell`.
     """
     kafka_errors: list[KafkaError] = []
     admin = admin_client(bootstrap, kafka_errors.append)

@@ -1,7 +1,6 @@
 """A schema registry, asked for the schemas of a source's records.
 
-Needs the packages of the extras `avro` and `protobuf` alike: imported only where one of both is
-asked for.
+Needs the packages of the extras `avro` and `protobuf` alike: imported only where one is asked for.
 """
 
 from base64 import b64encode

@@ -98,8 +98,7 @@ class BrokerSecurity:
 
 
 def broker_security(environment: Mapping[str, str] = os.environ) -> BrokerSecurity:
-    """Return the settings of the environment; raises SlidestatError for those that are not
-    possible.
+    """Return the settings of the environment; raises SlidestatError for such as cannot be.
 
     A password is in its variable, or in the file named by the variable with _FILE appended to its
     name. Files of certificates and keys are PEM; they are read once, so that a wrong one is refused

@@ -345,9 +345,8 @@ class LiveQuery:
 
 
 def is_forgotten(topology: KeptFigures, last_time: int, end: int) -> bool:
-    """Return whether a key has expired, although its state may not be deleted yet (when that
-    happens is not deterministic). Where all windows are of time, its figures show that they are
-    empty.
+    """Return whether a key has expired, although its state may still be there (when it goes is not
+    deterministic). Where all windows are of time, its figures show that they are empty.
     """
     if topology.forget_ms is None or topology.sees_span_alone:
         return False

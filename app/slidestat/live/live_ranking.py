@@ -154,8 +154,7 @@ class LiveRanking(_NamedFigures):
         return cls(declared, by, size, smallest=is_smallest, having=having)
 
     def part(self, keys: KeySlice) -> RankingPart:
-        """Return the keys, among these, that decide who has a place. Costs the synopses of these
-        keys.
+        """Return the keys, among these, that decide who has a place. Costs their synopses.
 
         Raises SlidestatError for a stored state that cannot be read.
         """

@@ -200,8 +200,7 @@ class TopCounts(TopItems):
 
 
 def asked_items(items: Sequence[str], declared: Mapping[str, Statistic]) -> dict[str, Statistic]:
-    """Return the statistics of a topology, by their labels, that can be asked how often `items`
-    came.
+    """Return the statistics of a topology, by their labels, that can tell how often `items` came.
 
     Raises SlidestatError for a text that no item has, and where no statistic can be asked.
     """
@@ -241,8 +240,7 @@ class Ranks(Quantiles):
 
 
 def asked_ranks(values: Sequence[float], declared: Mapping[str, Statistic]) -> dict[str, Statistic]:
-    """Return the statistics of a topology, by their labels, that can be asked for ranks of
-    `values`.
+    """Return the statistics of a topology, by their labels, that can rank `values`.
 
     Raises SlidestatError for what is no finite number, and where no statistic can be asked.
     """

@@ -163,8 +163,7 @@ def encode(rows: Rows, columns: Columns) -> Records:
 
 
 def raw_records(lines: Sequence[bytes], key_field: str) -> Records:
-    """Return the records of lines as they are. Each has the key that it has in `key_field`, a path,
-    if any.
+    """Return the records of lines as they are. Each has the key of its `key_field`, a path, if any.
 
     Raises SlidestatError for what is no path.
     """
@@ -201,8 +200,7 @@ def keys_in_json(keys: pa.Array) -> pa.Array:
 
 def objects(members: Mapping[FieldPath, pa.Array]) -> pa.Array:
     """Return a JSON object for each row, with members, given as JSON, at these paths; a null one is
-    left out, and so is an object within it that has none. Raises what Arrow does for more than
-    2 GiB.
+    left out, and so is an object within it that has none. Raises as Arrow does for more than 2 GiB.
     """
     inner: dict[str, dict[FieldPath, pa.Array]] = {}
     for path, column in members.items():

@@ -1,7 +1,6 @@
 """The newest synopses of the parties of one stream, of as many ticks as are not yet settled.
 
-With them, those that idle parties would publish if no records came, of ticks that they have not
-reached.
+With them, those that idle parties would publish if no records came, of ticks still ahead of them.
 """
 
 from collections.abc import Collection, Iterator

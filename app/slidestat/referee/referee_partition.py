@@ -18,8 +18,7 @@ What survives a crash. A flush writes the clocks and how far ticks are settled f
 then synopses, then what is forgotten, then the checkpoint. So in a half-written changelog the first
 row may be ahead of the checkpoint: records read again bring their synopses, and clocks that are
 known move nothing; those that settle more ticks come after all synopses that these need. What idle
-parties would publish is not stored: they publish it again at the next tick of the clock on the
-wall.
+parties would publish is not stored: they publish it again at the wall clock's next tick.
 """
 
 import re

@@ -171,8 +171,7 @@ def _listed(
 def check_notes(
     topology: Topology, now: TopicsNow, committed: Mapping[Place, Committed], *, is_empty: bool
 ) -> bool:
-    """Return whether the topic was moved to before, in the same way; False for one that is to be
-    taken over.
+    """Return whether the topic was moved to before, in the same way; False for one to take over.
 
     Raises SlidestatError for a topic with records of another program, or of another source or key,
     and where offsets are missing.

@@ -207,8 +207,7 @@ def sorts_of(
     """Return the sort of each field of an expression that is to be of the sort `wanted`; all are of
     the sort `read`, where that is known.
 
-    Raises SlidestatError, naming `what` and the field at fault, where a part would have to be of
-    two sorts.
+    Raises SlidestatError, naming `what` and the field at fault, where a part would be of two sorts.
     """
     sorts = _Sorts(text, what, read)
     found = sorts.of(node)

@@ -1,5 +1,4 @@
-"""Conditions over figures of which bounds are known: what holds for the estimates, and what is
-certain.
+"""Conditions over figures of which bounds are known: what holds by the estimates, and surely.
 
 A number is an estimate in [lower, upper], or NULL; the exact one lies in there. So it is known
 which of true, false and NULL a comparison may be, and from that the same of and, or and not.

@@ -35,8 +35,7 @@ _OF = "of"
 
 
 def declared_in_toml(file: Path, load: Callable[[str], Topology]) -> Declared:
-    """Return the topology or the referee that a file declares; `load` finds the topology of a
-    referee.
+    """Return the topology or the referee that a file declares; `load` finds a referee's topology.
 
     Raises SlidestatError that begins with the file, and the line or the field that is at fault.
     """

@@ -54,8 +54,7 @@ def topology_of(table: Mapping[str, object]) -> Topology:
 
 
 def with_schema(table: Mapping[str, object], folder: Path) -> Mapping[str, object]:
-    """Return the table with the schema itself in place of its file, whose path is relative to
-    `folder`.
+    """Return the table with the schema in place of its file, whose path is relative to `folder`.
 
     Raises SlidestatError that begins with the field for one that cannot be read.
     """

@@ -427,8 +427,7 @@ def in_parts(
 def past_between(
     runner: PastRunner, states: Sequence[bytes | None], work: Work, ago: int
 ) -> Answered:
-    """Return what `PastRunner.past` does, of work with events, with the states up to the last
-    query.
+    """Return what `PastRunner.past` does, of work with events, with states up to the last query.
 
     What does not add up is asked of the states that it has at each tick, one key at a time.
     """

@@ -6,8 +6,7 @@ whole numbers is computed of fractions, row by row. Where there is none, nothing
 
 What cannot be computed is an error: a division by zero, a number beyond those of doubles, a field
 of another sort than it is read as. Only an error that decides the outcome is one: `false and ERROR`
-is false, as `true or ERROR` is true, and of a case the branch that is taken counts. NULL is nothing
-wrong.
+is false, as `true or ERROR` is true, and of a case the branch taken counts. NULL is nothing wrong.
 """
 
 import re

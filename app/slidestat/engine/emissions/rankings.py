@@ -1,5 +1,4 @@
-"""Places of keys in the order of a figure of which bounds are known, and between which places each
-may be.
+"""Places of keys in the order of a figure with bounds, and between which places each may be.
 
 The exact figure of a key is anywhere in its bounds, whatever those of others are. A key is surely
 before another one if its lower bound is above the other's upper bound, or equal to it and the key's

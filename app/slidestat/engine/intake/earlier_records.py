@@ -2,8 +2,7 @@
 
 They were judged without it: one that it would refuse was counted, and must be again, with all that
 others read of it. So they are read and judged as they were, and what the new statistic alone reads,
-and cannot, is missing. It begins behind them, but for one that lay far ahead of the others and
-waits.
+and cannot, is missing. It begins behind them, but for one that lay far ahead and waits.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

@@ -97,8 +97,7 @@ class HeldKeys:
         `alerting` gets the state of their alerts; `layout` has the places of their synopses; the
         `expected` ones of this partition are never forgotten; at the tick `judge_all_at` alerts are
         evaluated of all keys. A state may be ahead of the checkpoint, also in events that will not
-        be read again: so ticks follow from its own newest event, not from the checkpoint's next
-        tick.
+        be read again: so ticks follow from its newest event, not from the checkpoint's next tick.
         """
         numbers = KeyNumbers()
         synopses = len(set(topology.runners))
@@ -212,8 +211,7 @@ class HeldKeys:
     def trial(self, watermark: int, silent_after: int | None = None) -> "HeldKeys":
         """Return a copy of the keys for a trial, with the timers that are due up to a watermark.
 
-        Those of silent keys are among them, for ticks later than `silent_after`, where that is
-        given.
+        Those of silent keys are among them, for ticks later than `silent_after`, if given.
         """
         trial = self.trial_of_nothing()
         due, ticks = self.opened.due_until(watermark)

@@ -26,8 +26,7 @@ _SAMPLE = 2_000
 def first_keys(
     keys: Collection[str], after: str, limit: int, wanted: Callable[[str], bool]
 ) -> list[str]:
-    """Return the first `limit` of the keys after `after` that are wanted, in order of their
-    characters.
+    """Return the first `limit` of the keys after `after` that are wanted, in character order.
 
     Costs a comparison a key (about 50 nanoseconds): a sample gives an estimate of the last key of
     the page, so that only few are sorted. The sample is the first keys of the iteration; this suits

@@ -82,8 +82,7 @@ class Pace:
     def doing(self, count: int) -> Iterator[None]:
         """Measure a block that does `count` things.
 
-        CPU time is measured: on a machine that is short of it smaller slices would take more of it
-        in all.
+        CPU time is measured: where that is short, smaller slices would take more of it in all.
         """
         started = thread_time()
         yield

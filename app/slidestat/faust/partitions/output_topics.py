@@ -32,8 +32,7 @@ class OutputTopics:
         """Create the sender.
 
         Windows of a partition up to `silent_until` (a window end) were emitted before: nothing of
-        them is queued. The source has so many `partitions`; of a letter's value `letter_bytes` are
-        kept.
+        them is queued. The source has so many `partitions`; `letter_bytes` of a letter are kept.
         """
         self._topology = topology
         self._producer = producer

@@ -2,9 +2,8 @@
 
 Clients go by a topic's name. One that is deleted and created again while they run is read on at the
 old offsets, and written to as if nothing were lost. So a worker asks for the ids of its topics:
-every few seconds, to stop with what has happened and not with what follows from it; and after it
-has fetched records and before anything of them is written, so that none of another topic's is
-counted.
+every few seconds, to stop with what has happened and not with what follows from it; and between
+fetching records and writing of them, so that none of another topic's is counted.
 """
 
 import asyncio

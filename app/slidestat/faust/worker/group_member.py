@@ -102,8 +102,7 @@ _REVOKED_S = 20.0
 
 
 class GroupMember:
-    """A member of a group, which computes topologies that share a group and a source, in a Faust
-    app.
+    """A member of a group, which computes topologies of one group and source, in a Faust app.
 
     Offsets are committed up to where all topologies are durable; a topology that is ahead of them
     skips what it has read.

@@ -142,8 +142,7 @@ def scan_ranges(
 
 @contextmanager
 def reading(bootstrap: str, topic: str) -> Iterator[Consumer]:
-    """Yield a consumer for `scan` and for requests for the offsets of `topic`; it belongs to no
-    group.
+    """Yield a consumer for `scan` and for requests of `topic`'s offsets; it has no group.
 
     Errors of the broker within the context become a SlidestatError that names the topic.
     """

@@ -1,5 +1,4 @@
-"""`slidestat spark audit`: each emitted figure compared with the exact one, recomputed from the raw
-topic.
+"""`slidestat spark audit`: emitted figures compared with exact ones, recomputed from the raw topic.
 
 Records that have a letter (late, dead) are left out; all others must have been counted. The events
 of a key go through one Python worker in order of time, which recomputes each of its windows and has
@@ -63,8 +62,7 @@ class AuditedSource:
     """The source of what is `declared`, from the first offset on that is `needed` of each
     partition: its first one, unless it continues an earlier audit.
 
-    Without `allow_loss`, records that retention has taken are an error; `say` gets a message about
-    them.
+    Without `allow_loss`, records that retention has taken are an error; `say` is told of them.
     """
 
     spark: SparkSession
@@ -221,8 +219,7 @@ def _summed(rows: DataFrame) -> DataFrame:
 
 
 def _complete_from(declaration: Declaration, newest_of_first: int | None) -> int:
-    """Return the time from which the windows of a partition that has lost records have all their
-    events.
+    """Return the time from which the windows of a partition that lost records have all events.
 
     A counted record that is gone was no later than a time that most of 16 records in a row had
     reached, or ahead of such a time by at most lateness and step together, and by as much again

@@ -63,8 +63,7 @@ class AuditedEmissions:
         return self.lake.read(self.spark, self.dataset)
 
     def reached(self) -> tuple[dict[int, int], int]:
-        """Return the last offset that emissions rest on, of each partition, and the emissions'
-        bytes.
+        """Return the last offset of each partition that emissions rest on, and their bytes.
 
         Raises SlidestatError for rows that are no emissions, and if there are none of the topology.
         """

@@ -540,8 +540,7 @@ def audit_key(
     *,
     is_marked: bool = True,
 ) -> Iterator[Finding]:
-    """Yield the findings about one key of which all events are here, by tick, as `KeyJudge` has
-    them.
+    """Yield the findings about one key, with all its events, by tick, as `KeyJudge` has them.
 
     `emissions` are those of this declaration; other declarations emitted `by_others`.
     """

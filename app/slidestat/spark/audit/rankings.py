@@ -5,8 +5,7 @@ an event of it, and what it is listed with. Then what keys have claimed at a tic
 the record. Few keys go there: a key that is exactly below the bounds of all places that are taken
 is before none of them, so it is only counted.
 
-Where a figure is right by chance alone, so are places by it: the figures are judged, the places are
-not.
+Where a figure is right by chance alone, so are places by it: figures are judged, places are not.
 """
 
 import math

@@ -39,8 +39,7 @@ partition, those of one partition after another.
 class History:
     """The rows from which tasks read records; one task has the rows of a partition.
 
-    `verify`, called when all was read, raises SlidestatError if the source has changed since the
-    beginning.
+    `verify`, called when all was read, raises SlidestatError if the source has changed since.
     """
 
     rows: DataFrame

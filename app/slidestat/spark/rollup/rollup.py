@@ -77,8 +77,7 @@ class Rollup:
 
 
 def require_interval_of(lake: Lake, records: DataFrame, by_ms: int) -> str:
-    """Return a remark on the synopses of a lake, of which these are the records; "" if there is
-    none.
+    """Return a remark on the synopses of a lake, which has these records; "" for none.
 
     Raises SlidestatError for windows shorter than the interval at which they were kept, or across
     it; and for a statistic whose declaration has changed.

@@ -1,5 +1,4 @@
-"""Synopses of window frames, fed row by row: a frame that continues the last one costs its new
-rows.
+"""Synopses of window frames, fed row by row: one that continues the last costs its new rows.
 
 Spark calls an aggregate once for each row of `OVER (...)`, with slices of one column: from row to
 row the frame's end moves on, and its start follows. Feeding each frame as a whole would cost rows

@@ -197,8 +197,7 @@ def _rows_of_files(spark: SparkSession, records: FileRecords, format: str, path:
 def _require_no_table(files: LakeFiles, path: str) -> None:
     """Raise SlidestatError for files of a table, a part of one, or a pattern with one.
 
-    The folder that another stream has written Spark reads by its log; neither a part of it, nor a
-    pattern.
+    The folder that another stream has written Spark reads by its log; no part of it, nor a pattern.
     """
     whole = folder = files.qualified(path)
     while folder.strip("/:").count("/"):

@@ -6,8 +6,7 @@ from typing import NamedTuple
 class Estimate(NamedTuple):
     """`lower <= exact <= upper`, always; `estimate` lies between and keeps the promised error.
 
-    All three are in the unit of what is estimated: events for a count, the value's own unit
-    for a sum.
+    All three are in the unit of what is estimated: events for a count, the values' unit for a sum.
     """
 
     estimate: float

@@ -340,8 +340,7 @@ def _find_rank(
     many are more, and the shares of both.
 
     It is at least all events of the bins of which `up_to_a` are bounds, and less than all that are
-    not in those of `up_to_b`; least, most: bounds on all events, other ones than `alls`. Cost:
-    O(1).
+    not in those of `up_to_b`; least, most: bounds on all events, others than `alls`. Cost: O(1).
     """
     low_a, high_a = up_to_a
     low_b, high_b = up_to_b

@@ -64,8 +64,7 @@ class AverageParameters:
 
     @property
     def waves(self) -> WaveParameters:
-        """Return the parameters of the count and the sum inside: an e with 2 e / (1 - e) <=
-        epsilon.
+        """Return the parameters of count and sum inside: an e with 2 e / (1 - e) <= epsilon.
 
         That is the paper's e <= epsilon / (2 + epsilon); of e = 1 / (2 c - 1) it is 1 / (c - 1).
         """

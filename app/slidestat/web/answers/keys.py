@@ -266,8 +266,7 @@ class KeyAnswers:
 
 
 def _key_of(request: web.Request, place: int) -> tuple[str, str]:
-    """Return the key of a request, from a place in the path or from the query, and the rest of the
-    query.
+    """Return the key of a request, from a place in the path or the query, and the query's rest.
 
     As it was sent: aiohttp leaves escapes that are no UTF-8 as they are.
     """
@@ -292,8 +291,7 @@ class TopologyAnswers:
         watchers: Turns,
     ) -> None:
         """Create the answers; this worker answers at `url`, and `remaining` returns the number of
-        records still to be restored; `watchers` limits the requests for a status that are answered
-        at once.
+        records still to be restored; `watchers` limits the requests for a status at once.
         """
         self._here = here
         self._peers = peers

@@ -8,8 +8,7 @@ numbers in the schema's unit, but for the event time, which is in the topology's
 Values are read by fastavro. It trusts a schema with as much stack and time as that asks for: one
 whose records hold themselves, or whose lists have items without a byte, is refused. It reads the
 symbol of a number below 0, and the branch of a union, from the end of their list: here they are in
-dictionaries, which have none of such a number. And of a number of more than 64 bits it has what is
-left of it.
+dictionaries, which have none of such a number. And of a number of over 64 bits it has what is left.
 
 Needs the packages of the extra `avro`: imported only where Avro is asked for.
 """

@@ -249,8 +249,7 @@ class ProtobufSchema:
 
     def write(self, value: Mapping[str, Any], message: str = "", *, framed: bool = False) -> bytes:
         """Return the bytes of a message given as Protobuf's own JSON; `framed` ones are of the
-        file's first message, with its index path before them. Raises SlidestatError for another
-        value.
+        file's first message, with its index path before. Raises SlidestatError for another value.
         """
         kind = self._message_at((0,)) if framed else self._message(message)
         try:

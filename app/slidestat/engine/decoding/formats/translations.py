@@ -165,8 +165,7 @@ def parsed_schema(
 
 
 def avro_schema(schema: SchemaText, topology: Topology | None = None) -> "AvroSchema":
-    """Return an Avro schema, parsed; event times are written in the format of `topology`, if it is
-    given.
+    """Return an Avro schema, parsed; event times are written in the format of `topology`, if given.
 
     Raises UnusableSchemaError, and SlidestatError without the packages.
     """

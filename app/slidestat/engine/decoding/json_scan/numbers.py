@@ -71,8 +71,7 @@ def after_number(buffer: Bytes, place: int, end: int) -> tuple[int, bool]:
 def decimal(buffer: Bytes, place: int, end: int) -> tuple[bool, int, int]:
     """Read the number buffer[place:end]: m and e of m * 10^e, and whether they are it.
 
-    They are not where one of them is too large, or where it is minus nothing, which an m of 0 is
-    not.
+    They are not where one is too large, or where it is minus nothing, which an m of 0 is not.
     """
     is_negative = buffer[place] == MINUS
     if is_negative:

@@ -23,8 +23,7 @@ class Plan(NamedTuple):
     A field's columns are where its name lies in `names`, the object that it lies in, which object
     it is, -1 if none, and the sorts of values that it takes. `required` int64[1] has a bit for each
     that must be there. `followers` int64[f + objects] is memory of the kernel: which field came
-    last after each, and first in each object; `path` int64[16] is room for the objects around a
-    place.
+    last after each, and first in each object; `path` int64[16] has room for the objects around.
     """
 
     names: Bytes

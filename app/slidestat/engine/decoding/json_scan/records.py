@@ -254,8 +254,7 @@ def _scalar(buffer: Bytes, place: int, end: int) -> tuple[int, int, int]:
 def read_records(
     buffer: Bytes, record_starts: Integers, record_ends: Integers, plan: Plan, found: Found
 ) -> None:
-    """Find the fields of the records buffer[record_starts[i]:record_ends[i]]; sorts must be 0
-    before.
+    """Find the fields of the records buffer[record_starts[i]:record_ends[i]]; sorts are 0 before.
 
     What is found is plain: strings without escapes, and no field twice. All else of such a record
     is checked and passed over.

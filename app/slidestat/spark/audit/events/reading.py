@@ -1,8 +1,7 @@
 """The reading of raw records inside Spark's Python workers: runs of events, and what is counted.
 
 A record is read once, by each of the declarations that read something else of it. Those that were
-refused have a letter and are counted, not read. Every number is the decimal that it is in the
-record.
+refused have a letter and are counted, not read. Every number is the record's decimal.
 """
 
 import json
