@@ -167,12 +167,15 @@ class FrameAggregate(RunsInWorker, Generic[A]):
         return synopsis.answer(values_of(v), times_of(self._name, t), length)
 
 
-def _of_rows_there(run: Run[A]) -> Run[A]:
+def _of_rows_there(run: Callable[[bytes | None, Column, Batch], tuple[bytes, A]]) -> Run[A]:
+    """Return `run` over the rows that have a value, which are the batch of one key and window."""
+
     def counted(
         state: bytes | None, rows: Integers, values: Column, now: int, n: int
     ) -> tuple[bytes, A]:
         there, values = without_nulls(values)
-        return run(state, rows[there], values, now, n)
+        rows = rows[there]
+        return run(state, values, Batch([0, len(rows)], rows, None, [0, 1], [now], [n]))
 
     return counted
 
@@ -203,17 +206,14 @@ def basic_count() -> FrameAggregate[Figure]:
     def make(k: float) -> Any:
         parameters = CountParameters(1 / k, SPAN)
 
-        def run(
-            state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, Figure]:
+        def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
             bits = numbers_of("basic_count", values)
             if not np.isin(bits, (0.0, 1.0)).all():
                 raise SlidestatError(
                     "basic_count counts bits, and one is neither 0 nor 1.", "Use basic_sum."
                 )
-            ones = rows[bits == 1]
-            batch = _batch(ones, None, now, n)
-            return _with_figure(run_batch(parameters, [state], batch))
+            ones = batch.taking(np.flatnonzero(bits))
+            return _with_figure(run_batch(parameters, [state], ones))
 
         return run
 
@@ -228,9 +228,7 @@ def basic_sum() -> FrameAggregate[Figure]:
     def make(k: float) -> Any:
         decimals = 0
 
-        def run(
-            state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, Figure]:
+        def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
             nonlocal decimals
             if len(values):
                 decimals = decimals_of(values)
@@ -239,8 +237,7 @@ def basic_sum() -> FrameAggregate[Figure]:
             parameters = SumParameters(1 / k, SPAN, decimals)
             numbers = numbers_of("basic_sum", values)
             _require_summable(values, numbers, decimals)
-            batch = _batch(rows, numbers, now, n)
-            return _with_figure(run_batch(parameters, [state], batch))
+            return _with_figure(run_batch(parameters, [state], batch.holding(numbers)))
 
         return run
 
@@ -254,17 +251,15 @@ def basic_quantile() -> FrameAggregate[Figure]:
     def make(k: float, p: float) -> Any:
         parameters = ValueQuantileParameters(1 / k, QUANTILE_EPSILON, SPAN)
 
-        def run(
-            state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, Figure]:
+        def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
             numbers = _ranked(name, values)
             if np.any(np.abs(numbers) >= LIMIT):
                 raise SlidestatError(
                     f"{name}: a value is 2^50 or more, which has no bin.",
                     "Use basic_rank_quantile, or divide: basic_quantile(v / 1000000, ...).",
                 )
-            batch = _batch(rows, numbers, now, n)
-            return _with_figure(run_value_quantile_batch(parameters, [state], batch, [p]))
+            asked = batch.holding(numbers)
+            return _with_figure(run_value_quantile_batch(parameters, [state], asked, [p]))
 
         return run
 
@@ -278,12 +273,9 @@ def basic_rank_quantile() -> FrameAggregate[Figure]:
     def make(k: float, p: float) -> Any:
         parameters = QuantileParameters(1 / k, SPAN)
 
-        def run(
-            state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, Figure]:
-            numbers = _ranked(name, values)
-            batch = _batch(rows, numbers, now, n)
-            return _with_figure(run_quantile_batch(parameters, [state], batch, [p]))
+        def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
+            asked = batch.holding(_ranked(name, values))
+            return _with_figure(run_quantile_batch(parameters, [state], asked, [p]))
 
         return run
 
@@ -297,12 +289,9 @@ def basic_distinct() -> FrameAggregate[Figure]:
     def make(k: float) -> Any:
         parameters = DistinctParameters(round(1 / k, 6), DISTINCT_DELTA, SPAN, seed=0)
 
-        def run(
-            state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, Figure]:
-            items = items_of(name, values)
-            batch = _batch(rows, items, now, n)
-            return _with_figure(run_distinct_batch(parameters, [state], batch))
+        def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
+            items = batch.holding(items_of(name, values))
+            return _with_figure(run_distinct_batch(parameters, [state], items))
 
         return run
 
@@ -318,13 +307,11 @@ def basic_top() -> FrameAggregate[Listed]:
     def make(k: float) -> Any:
         parameters = PairedParameters(1 / k, SPAN)
 
-        def run(
-            state: bytes | None, rows: Integers, values: Column, now: int, n: int
-        ) -> tuple[bytes, Listed]:
+        def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Listed]:
             codes, distinct = pd.factorize(named("basic_top", values))
             texts = [item_text(item) for item in distinct]
-            batch = _batch(rows, codes, now, n)
-            result = run_named_items_batch(parameters, [state], batch, texts, parameters.epsilon)
+            asked = batch.holding(codes)
+            result = run_named_items_batch(parameters, [state], asked, texts, parameters.epsilon)
             found = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
             items = [
                 {"item": name, "estimate": (low + up) / 2, "lower": low, "upper": up}
@@ -372,11 +359,6 @@ def _require_summable(values: Column, numbers: Floats, decimals: int) -> None:
         if decimals:
             advice = "Sum whole numbers, CAST(v AS BIGINT), or thousands, v / 1000."
     raise SlidestatError(f"basic_sum: {value} {error}.", advice)
-
-
-def _batch(rows: Integers, values: Column | None, now: int, n: int) -> Batch:
-    """Return the batch of one key with one window."""
-    return Batch([0, len(rows)], rows, values, [0, 1], [now], [n])
 
 
 def _with_figure(result: Any) -> tuple[bytes, Figure]:
