@@ -66,7 +66,6 @@ def _check_conditions(topology: ReadFields) -> None:
 
 
 def _check_computed(topology: ReadFields) -> None:
-    """Check what computed fields are for."""
     computed = topology.computed_fields
     if topology.time_path in computed:
         raise SlidestatError(

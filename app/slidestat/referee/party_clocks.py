@@ -93,7 +93,6 @@ class PartyClocks:
 
     @property
     def furthest(self) -> int:
-        """The clock of the furthest party."""
         return max(self._clocks.of.values(), default=NO_TIME)
 
     def restore(self, row: bytes) -> None:

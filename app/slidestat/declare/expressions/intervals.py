@@ -254,7 +254,6 @@ def negated(numbers: Numbers) -> Numbers:
 
 
 def sum_of(one: Numbers, other: Numbers) -> Numbers:
-    """Return the sums of numbers."""
     with np.errstate(all="ignore"):
         lowers = one.lowers + other.lowers
         least = most = [(lowers, _is_exact(lowers, one.lowers, other.lowers))]
@@ -271,7 +270,6 @@ def sum_of(one: Numbers, other: Numbers) -> Numbers:
 
 
 def product_of(one: Numbers, other: Numbers) -> Numbers:
-    """Return the products of numbers."""
     corners = []
     with np.errstate(all="ignore"):
         for left in _ends(one):

@@ -121,7 +121,6 @@ def lengths_at(windows: tuple[int, ...], ends: Integers) -> Integers:
 
 
 def length_at(window: int, end: int) -> int:
-    """Return the length of a window that ends at `end`."""
     return int(lengths_at((window,), np.array([end]))[0, 0])
 
 

@@ -98,12 +98,10 @@ class OutputRecords(Sequence[OutputRecord]):
 
     @property
     def keys(self) -> BinaryColumn:
-        """Return the keys."""
         return self._written()[0]
 
     @property
     def values(self) -> BinaryColumn:
-        """Return the values."""
         return self._written()[1]
 
     def _written(self) -> KeysAndValues:

@@ -70,7 +70,6 @@ class PlacedAnswers:
         return names, (np.cumsum(is_there) - 1)[self.ranks]
 
     def places(self) -> Iterator[Place]:
-        """Yield the places of the answers."""
         names = self.names
         for tick, rank in zip(self.ticks.tolist(), self.ranks.tolist(), strict=True):
             yield tick, names[rank]

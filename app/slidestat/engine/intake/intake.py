@@ -39,7 +39,6 @@ class Suspects:
 
     @property
     def offsets(self) -> Iterable[int]:
-        """The offsets of the suspects."""
         return self._records
 
     def refuse(

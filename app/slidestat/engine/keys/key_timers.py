@@ -296,7 +296,6 @@ class DueKeys(NamedTuple):
 
     @classmethod
     def joined(cls, parts: "list[DueKeys]") -> "DueKeys":
-        """Return the due keys of all parts."""
         numbers, ticks = zip((_NONE, _NONE), *parts, strict=True)
         return cls(np.concatenate(numbers), np.concatenate(ticks))
 

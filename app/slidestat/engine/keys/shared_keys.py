@@ -106,7 +106,6 @@ class KeySample:
         return self._held[key].identity
 
     def identities(self) -> dict[Identity, str]:
-        """Return the keys of the sample by their identities."""
         return {hashed.identity: key for key, hashed in self._held.items()}
 
     def least(self, count: int) -> list[Identity]:

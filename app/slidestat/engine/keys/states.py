@@ -97,7 +97,6 @@ class States:
         )
 
     def replace(self, place: int, state: KeyState) -> None:
-        """Replace the state at a place."""
         fields = (self.watermarks, self.offsets, self.last_times, self.counts)
         for column, value in zip(fields, state[: len(fields)], strict=True):
             column[place] = value

@@ -66,7 +66,6 @@ class NoStates:
     """A PartitionStore of a partition never seen."""
 
     def get_many(self, keys: list[str]) -> list[bytes | None]:
-        """Return None for each key."""
         return [None] * len(keys)
 
     def scan(self, start: str = "") -> Iterator[tuple[str, bytes]]:  # noqa: ARG002
@@ -78,5 +77,4 @@ class NoStates:
         return iter(())
 
     def checkpoint(self) -> None:
-        """Return None: there is no checkpoint."""
         return

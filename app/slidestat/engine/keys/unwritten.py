@@ -26,7 +26,6 @@ def slot_of(key: str) -> int:
 
 
 def slots_of(keys: Sequence[str]) -> Slots:
-    """Return the slot of each key."""
     hashes = np.fromiter(map(hash, keys), np.int64, len(keys))
     return (hashes % SLOTS).astype(np.uint8)
 

@@ -20,7 +20,6 @@ class Queries(NamedTuple):
         return Queries(*map(np.concatenate, zip(self, others, strict=True)))
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Queries":
-        """Return the wanted queries."""
         return Queries(self.groups[wanted], self.times[wanted])
 
     def last_before(self, groups: Integers, times: Integers) -> Integers:

@@ -103,7 +103,6 @@ class ExactNumbers:
         return some
 
     def at(self, place: int) -> Fraction:
-        """Return the number at a place."""
         return Fraction(int(self._units.values[place]), self.scale)
 
     def total(self, places: slice | npt.NDArray[np.int64]) -> int:

@@ -629,7 +629,6 @@ def _auditor(
 
 
 def _claim_table(found: Sequence[tuple[str, int, Claim] | Finding]) -> pa.Table:
-    """Return a table of `_CLAIMS`."""
     findings = finding_table([it for it in found if isinstance(it, Finding)])
     claims = [it for it in found if not isinstance(it, Finding)]
     columns = [("window_end_ms", pa.int64()), ("ranking", pa.string()), ("claim", pa.binary())]

@@ -105,7 +105,6 @@ def report_of(
     emission_bytes: int,
     judged: list[Judged],
 ) -> AuditReport:
-    """Return the report of the audit that a lake has."""
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
     # Of emissions that are missing or strange, the statistic is null.
     groups = (

@@ -44,7 +44,6 @@ def minus(one: Ratio, other: Ratio) -> Ratio:
 
 
 def times(factor: float | Fraction, one: Ratio) -> Ratio:
-    """Return `factor` times the ratio."""
     numerator, denominator = factor.as_integer_ratio()
     return numerator * one[0], denominator * one[1]
 

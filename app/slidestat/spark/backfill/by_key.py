@@ -100,7 +100,6 @@ class JudgedRows:
             yield self._batch(partition, ticks)
 
     def letters(self, rows: Iterable[Out], partition: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of letters."""
         for batch in arrow_rows(rows):
             fields = [batch[field.name] for field in _LETTER]
             letters = pa.StructArray.from_arrays(fields, fields=list(_LETTER))

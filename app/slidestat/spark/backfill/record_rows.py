@@ -117,7 +117,6 @@ def _changed_alerts(
 
 
 def arrow_rows(rows: Iterable[Out]) -> Iterator[pa.RecordBatch]:
-    """Yield rows in batches."""
     for chunk in _chunks(rows):
         topics, partitions, stamps, keys, values, headers = zip(*chunk, strict=True)
         yield pa.record_batch(

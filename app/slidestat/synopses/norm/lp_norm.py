@@ -151,7 +151,6 @@ class Weight(Function):
     width = 1
 
     def sketches(self, items: Integers, weights: Integers) -> Integers:  # noqa: ARG002
-        """Return the weights."""
         return weights[:, None]
 
     def sizes(self, sketches: Integers) -> Floats:

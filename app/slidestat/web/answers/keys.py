@@ -306,7 +306,6 @@ class TopologyAnswers:
         return json_response(TopologyList([self._describe(live) for live in lives]))
 
     async def show_topology(self, request: web.Request) -> web.Response:
-        """Return one topology."""
         live = self._here.topology(request)
         checked(no_query, request)
         return json_response(self._describe(live))
@@ -329,7 +328,6 @@ class TopologyAnswers:
         return json_response(TopologyStatus(live.topology.name, int(time.time() * 1000), workers))
 
     def _status(self, live: LiveTopology) -> WorkerStatus:
-        """Return the status of this worker."""
         if not live.is_ready:
             return WorkerStatus(self._url, "restoring", self._remaining(), [])
         behind = live.held.behind()

@@ -243,7 +243,6 @@ class Events(NamedTuple):
     texts: list[pa.Array]
 
     def only(self, chosen: Bools) -> "Events":
-        """Return the chosen events."""
         if chosen.all():
             return self
         mask = pa.array(chosen)
