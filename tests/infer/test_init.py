@@ -244,6 +244,10 @@ def test_times_in_every_format(written, time_format: str, tmp_path: Path) -> Non
         (lambda ms: str(ms), "ms", "times in milliseconds, as texts"),
         (lambda ms: str(ms // 1_000), "s", "times in seconds, as texts"),
         (lambda ms: float(ms), "ms", "times in milliseconds"),
+        # As Java writes a double; with a sign, or the spaces of a fixed width.
+        (lambda ms: f"{ms / 1e12:.12f}E12", "ms", "times in milliseconds, as texts"),
+        (lambda ms: f"+{ms // 1_000}", "s", "times in seconds, as texts"),
+        (lambda ms: f"{ms:>20} ", "ms", "times in milliseconds, as texts"),
     ],
 )
 def test_numbers_of_times_may_be_texts_or_fractions(
@@ -306,7 +310,11 @@ def test_keys_that_are_numbers_in_bytes_are_named(size: int, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["Tue, 25 Nov 2025 12:00:%02d GMT", "25/Nov/2025:12:00:%02d +0000", "12:00:%02d PM"]
+    "text",
+    [
+        *("Tue, 25 Nov 2025 12:00:%02d GMT", "25/Nov/2025:12:00:%02d +0000", "12:00:%02d PM"),
+        "1.764%02dE+12",  # As Excel leaves it: a worker refuses it.
+    ],
 )
 def test_a_time_that_is_not_read_is_named(text: str, tmp_path: Path) -> None:
     """And no item: its different values are of no interest."""
@@ -314,6 +322,16 @@ def test_a_time_that_is_not_read_is_named(text: str, tmp_path: Path) -> None:
     proposal, topology = proposed(sample(events, 1), tmp_path)
     assert any(it.startswith("'time' has texts such as") for it in proposal.warnings)
     assert topology.labels == ("count",)
+
+
+def test_a_date_alone_is_no_time_and_is_said_to_be_read(tmp_path: Path) -> None:
+    events: list[Record] = [
+        (b"k", {"id": "k", "date": f"2025-11-{1 + i % 28:02}"}) for i in range(300)
+    ]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    told = "such as '2025-11-01', which time_format = \"iso8601-utc\" takes for the first moment"
+    assert told in proposal.warnings[0]
+    assert (topology.labels, topology.time_path) == (("count",), None)
 
 
 @pytest.mark.parametrize("name", ["date", "order_date"])
@@ -413,6 +431,40 @@ def test_numbers_that_are_texts_are_cast(tmp_path: Path) -> None:
     assert not driver.dead_letters
     true = [(key, {**value, "size": i % 50}) for i, (key, value) in enumerate(events)]  # type: ignore[dict-item]
     assert proposed(sample(true, 1), tmp_path)[1].value_field == "size"
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals"),
+    [
+        # As BigDecimal of Java, `%+f`, Oracle, and a file of fixed width write them.
+        ("{}.5E-4", 5),
+        ("+{}.25", 2),
+        (".{:02}", 2),
+        ("{:>9}.50", 2),
+        ("{}.", 0),
+        ("-{}E+2", 0),
+    ],
+)
+def test_texts_that_a_cast_takes_are_numbers(text: str, decimals: int, tmp_path: Path) -> None:
+    events: list[Record] = [
+        (b"k", {"id": "k", "time": START_MS + i, "price": text.format(1 + i % 60)})
+        for i in range(300)
+    ]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    assert topology.computed_texts == ["cast(price as double) as price_number"]
+    assert (proposal.value_decimals, proposal.value_is_signed) == (decimals, text[0] == "-")
+    assert not any("price" in label for label in topology.labels)
+    driver = TopologyDriver(topology)
+    driver.send(*(value for _, value in events))
+    assert not driver.dead_letters
+
+
+def test_decimals_of_small_numbers_are_kept(tmp_path: Path) -> None:
+    """However they are written: a sum in whole units would be of zeros."""
+    events: list[Record] = [
+        (b"k", {"id": "k", "time": START_MS + i, "price": (1 + i % 60) / 1e6}) for i in range(300)
+    ]
+    assert proposed(sample(events, 1), tmp_path)[0].value_decimals == 6
 
 
 @pytest.mark.parametrize(

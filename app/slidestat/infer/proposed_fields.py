@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node, name_text, text_of
 from slidestat.declare.fields import RECORD_KEY, RECORD_TIMESTAMP, FieldPath, field_text, is_plain
 from slidestat.declare.statistics import Quantiles
 from slidestat.declare.times.time_format import TIME_FORMATS
+from slidestat.engine.decoding.times import moments_of, remark_on_rounded
 from slidestat.errors import SlidestatError
 from slidestat.infer.sampling import Sample
 from slidestat.infer.survey import (
@@ -242,10 +245,15 @@ def propose_time(
                 " reads one: have the producers write one."
             )
     for seen in filter(is_time_unread, common_fields(found)):
+        example = next(iter(seen.values))
+        fault = (
+            "in which no time is read: have the producers write ISO 8601, or a number since 1970"
+        )
+        if seen.texts and moments_of(pa.array([example])).are_times[0]:
+            fault = f'which time_format = "{_UTC}" takes for the first moment of the day'
         doubts.warnings.append(
             f"{field_text(seen.path)!r} has {'texts' if seen.texts else 'numbers'} such as"
-            f" {next(iter(seen.values))!r}, in which no"
-            " time is read: have the producers write ISO 8601, or a number since 1970."
+            f" {example!r}, {fault}."
         )
     doubts.warnings.append(
         "No field of the records is a time: the timestamps of the Kafka records are taken, which"
@@ -299,7 +307,8 @@ def _has_times(seen: FieldSurvey) -> bool:
 
 def is_time_unread(seen: FieldSurvey) -> bool:
     """Return whether a field named as a time has texts in no format, or dates in digits."""
-    are_texts = seen.texts == seen.present > 0 and not seen.formats and not seen.number_texts
+    are_texts = seen.texts == seen.present > 0 and not seen.formats
+    are_texts &= not seen.number_texts or all(map(remark_on_rounded, seen.values))
     is_named = bool(TIME_NAMES.fullmatch(seen.path[-1]))
     return is_named and (are_texts or _is_date_in_digits(seen))
 

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from math import inf
 
 import pyarrow as pa
 
 from slidestat.declare.fields import FieldPath, is_readable
-from slidestat.engine.decoding.times import moments_of
+from slidestat.engine.decoding.times import SPACES, moments_of, remark_on_rounded
 from slidestat.infer.sampling import SampledRecord, json_object
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, MAX_KEY_LENGTH
 
@@ -25,7 +26,11 @@ TIME_WORDS = re.compile(
 )
 # Of a time under any other name: an event is produced soon after it happened.
 _NEAR_MS = 7 * 86_400_000
-_NUMBER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+# What a cast, and a worker's reader of times, take for a number; but for codes such as 007.
+_NUMBER_TEXT = re.compile(
+    r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+)
+_TIME_OF_DAY = re.compile(r"[Tt ][0-9]")
 _MOST_FIELDS = 500
 _NUMBER_BYTES = (4, 8)
 # Times of these formats lie in ranges that do not touch.
@@ -35,7 +40,7 @@ _PER_MS = {"s": 0.001, "ms": 1, "us": 1_000, "ns": 1_000_000}
 @dataclass
 class FieldSurvey:
     """A field: in how many records it has which sort of value, and its values as text;
-    `number_texts` are those that are the texts of numbers, as JSON writes such, none of 007.
+    `number_texts` are those that are the texts of numbers, none of 007.
     """
 
     path: FieldPath
@@ -146,15 +151,15 @@ def time_format(value: object) -> str | None:
                 return name
         return None
     if isinstance(value, str) and 8 <= len(value) <= 40:
-        return _text_format(value)
+        return _text_format(value.strip(SPACES))
     return None
 
 
 def _text_format(text: str) -> str | None:
     """Return the format of a text in ISO 8601, with a time of day, or of a number."""
     if _NUMBER_TEXT.fullmatch(text):
-        return time_format(float(text) if "." in text else int(text))
-    if len(text) < 16:
+        return None if remark_on_rounded(text) else time_format(float(text))
+    if not _TIME_OF_DAY.search(text):
         return None
     moment = moments_of(pa.array([text]))
     if not moment.are_times[0]:
@@ -185,24 +190,22 @@ def _look(seen: FieldSurvey, value: object, timestamp_ms: int) -> None:
         seen.integers += isinstance(value, int)
         seen.negatives += value < 0
         seen.largest = max(seen.largest, abs(value))
-        seen.decimals = max(seen.decimals, _decimals(value))
+        seen.decimals = max(seen.decimals, _decimals(Decimal(repr(value)).normalize()))
     elif isinstance(value, str):
         seen.texts += 1
         seen.longest = max(seen.longest, len(value))
-        if _NUMBER_TEXT.fullmatch(value):
+        text = value.strip(SPACES)
+        if _NUMBER_TEXT.fullmatch(text) and abs(float(text)) < inf:
             seen.number_texts += 1
-            seen.negatives += value.startswith("-")
-            seen.largest = max(seen.largest, abs(float(value)))
-            seen.decimals = max(seen.decimals, len(value.partition(".")[2]))
+            seen.negatives += float(text) < 0
+            seen.largest = max(seen.largest, abs(float(text)))
+            seen.decimals = max(seen.decimals, _decimals(Decimal(text)))
     found = time_format(value)
     if found is not None and _is_time(seen.path[-1], value, found, timestamp_ms):
         seen.formats[found] += 1
     seen.values[value if isinstance(value, str) else repr(value)] += 1
 
 
-def _decimals(value: float) -> int:
+def _decimals(number: Decimal) -> int:
     """Return the number of digits after the point, as written."""
-    text = repr(value)
-    if "e" in text or "." not in text:
-        return 0
-    return len(text.partition(".")[2].rstrip("0"))
+    return max(0, -int(number.as_tuple().exponent))
