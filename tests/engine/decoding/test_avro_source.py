@@ -210,6 +210,23 @@ def test_a_timestamp_is_the_time_whatever_its_unit(time_format: str, unit: str, 
     assert [refusal.row for refusal in columns.refusals] == [1]
 
 
+@pytest.mark.parametrize("time_format", ["ms", "s", "us", "ns", "iso8601", "iso8601-utc"])
+def test_a_date_is_its_midnight_whatever_the_format(time_format: str) -> None:
+    """As the dates of a Parquet file are; one that no calendar has is refused."""
+    date = {"type": "int", "logicalType": "date"}
+    fields = [{"name": "day", "type": ["null", date]}, {"name": "key", "type": "string"}]
+    schema = {"type": "record", "name": "E", "fields": fields}
+    declared = topology(
+        source_format="avro", time_format=time_format, time_field="day", statistics=[Count()]
+    )
+    raw = AvroSchema(json.dumps(schema))
+    days = [START // 86_400_000, -1, 2**31 - 1]
+    values = [framed(1, raw.write({"key": "a", "day": day})) for day in days]
+    columns = EventDecoder(declared, schemas=known(schema)).decode(values, [None] * 3, [START] * 3)
+    assert columns.times.tolist() == [START - START % 86_400_000]
+    assert [refusal.row for refusal in columns.refusals] == [1, 2]
+
+
 def test_a_decimal_is_the_number_with_its_digits() -> None:
     """As bytes and of fixed size: the nearest double, as the same digits in JSON."""
     kinds: list[Any] = ["bytes", {"type": "fixed", "name": "F", "size": 9}]
@@ -426,18 +443,21 @@ def test_each_invalid_decimal_is_named_once() -> None:
                     {"name": "by", "type": {"type": "map", "values": invalid}},
                     {"name": "paid", "type": money},
                     {"name": "due", "type": "M"},
+                    {**invalid, "name": "fee", "scale": 1},
                 ],
             }
         )
     )
-    why = "its scale is not from 0 to its precision"
+    faults = dict.fromkeys(("total", "lines.tax", "by"), "its scale is not from 0 to its precision")
+    faults["fee"] = "it is not said within its type"
     assert schema.remarks == [
         f"the decimal of {place} is ignored, as {why}: it is read as the type that it is in, bytes"
         " as base64"
-        for place in ("total", "lines.tax", "by")
+        for place, why in faults.items()
     ]
-    value = schema.json(b"\2\2a\2\2b\0\0" + bytes([0, 0, 0, 127]) * 2)
-    assert value == b'{"total":"YQ==","lines":[{"tax":"Yg=="}],"by":{},"paid":1.27,"due":1.27}'
+    value = schema.json(b"\2\2a\2\2b\0\0" + bytes([0, 0, 0, 127]) * 2 + b"\2c")
+    first, last = b'{"total":"YQ==","lines":[{"tax":"Yg=="}],"by":{},', b'"due":1.27,"fee":"Yw=="}'
+    assert value == first + b'"paid":1.27,' + last
 
 
 def test_other_meanings_leave_a_value_what_it_is() -> None:

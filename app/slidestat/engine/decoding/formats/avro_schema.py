@@ -2,8 +2,8 @@
 
 Numbers, texts, enums, arrays, maps, records and unions of these are what they are in JSON; a
 decimal is the number with all of its digits, a float the shortest number that reads back as it, a
-UUID its text, bytes are base64, and a number that JSON does not have is null. Timestamps are whole
-numbers in the schema's unit, but for the event time, which is in the topology's.
+UUID its text, bytes are base64, and a number that JSON does not have is null. Timestamps and dates
+are whole numbers in the schema's unit, but for the event time, which is in the topology's.
 
 Values are read by fastavro. It trusts a schema with as much stack and time as that asks for: one
 whose records hold themselves, or whose lists have items without a byte, is refused. It reads the
@@ -15,6 +15,7 @@ Needs the packages of the extra `avro`: imported only where Avro is asked for.
 
 from collections.abc import Mapping, Sequence
 from decimal import MIN_ETINY, Decimal, DecimalException
+from fractions import Fraction
 from io import BytesIO
 from typing import Any
 from uuid import UUID
@@ -64,12 +65,12 @@ _MOST_SHIFT = 70
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 # The digits of a power of two: its number of bits times log10(2).
 _LOG_2, _LOG_10 = 30_102_999_566_398_119_521, 10**20
-# A local timestamp has no zone: it is in UTC, as texts without one are.
+# A local timestamp has no zone, and a date neither: they are in UTC, as texts without one are.
 _A_SECOND = {
-    f"{local}timestamp-{unit}": to_a_second
+    f"{local}timestamp-{unit}": Fraction(to_a_second)
     for local in ("", "local-")
     for unit, to_a_second in (("millis", 1_000), ("micros", 10**6), ("nanos", 10**9))
-}
+} | {"date": Fraction(1, 86_400)}
 
 
 class AvroSchema:
@@ -102,7 +103,7 @@ class AvroSchema:
         ]
         """What is not as the schema means it, for a person."""
         self._time = time
-        self._stamps: list[tuple[FieldPath, int]] = []
+        self._stamps: list[tuple[FieldPath, Fraction]] = []
         if time is not None:
             is_there = bool(self._meanings(self._schema, time.path[:1]))
             found = [(path, self._unit_at(path)) for path in time.paths(is_there=is_there)]
@@ -224,9 +225,9 @@ class AvroSchema:
         self._can_be_empty[name] = found
         return found
 
-    def _unit_at(self, path: FieldPath) -> int | None:
-        """Return the number of the timestamp's units in a second; None where there is no
-        timestamp. Raises UnusableSchemaError for times that are narrow, or of several kinds.
+    def _unit_at(self, path: FieldPath) -> Fraction | None:
+        """Return the number of the timestamp's units, or of days, in a second; None where there is
+        neither. Raises UnusableSchemaError for times that are narrow, or of several kinds.
         """
         found = self._meanings(self._schema, path)
         if _FLOAT in found:
@@ -277,7 +278,9 @@ def _with_meanings_aside(
             inside = name in _INSIDE and (is_field or name != "type" or part != "float")
             found[name] = _with_meanings_aside(part, ignored, path) if inside else part
     meaning = found.pop("logicalType", None)
-    fault = _decimal_fault(found) if meaning == "decimal" else None
+    fault = None
+    if meaning == "decimal":
+        fault = "it is not said within its type" if is_field else _decimal_fault(found)
     if meaning == "decimal" and fault is None:
         found["logicalType"] = _DECIMAL
     elif meaning is not None:

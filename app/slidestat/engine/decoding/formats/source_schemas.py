@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -215,7 +216,7 @@ class EventTime(NamedTuple):
         """Return where it may be, by whether a schema has the first field of its path."""
         return [self.path] if is_there else [(row, *self.path) for row in self.rows]
 
-    def write(self, value: Any, path: FieldPath, to_a_second: int = 1) -> None:
+    def write(self, value: Any, path: FieldPath, to_a_second: int | Fraction = 1) -> None:
         """Write what is a number of so many to a second in the format, in a value as of JSON."""
         *above, name = path
         for part in above:
