@@ -184,6 +184,17 @@ def iso_time(time_ms: int) -> str:
     return moment.isoformat(timespec=precision).replace("+00:00", "Z")
 
 
+def timestamp_text(timestamp_ms: int) -> str:
+    """Return a record's timestamp as ISO 8601 in UTC, to the second; one that has no date, such as
+    one in microseconds, as the number that it is.
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms:,} ms"
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
 def rfc3339(time_ms: int) -> str:
     """Return a time in UTC, always with milliseconds."""
     moment = _EPOCH + timedelta(milliseconds=time_ms)

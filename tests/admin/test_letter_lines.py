@@ -1,8 +1,10 @@
-"""What `slidestat dlq count` prints."""
+"""What `slidestat dlq count` and `slidestat dlq show` print."""
+
+import pytest
 
 from slidestat import Count, Topology, TopologyDriver
 from slidestat.admin.letters import Letter
-from slidestat.cli.display.lines import count_lines
+from slidestat.cli.display.lines import count_lines, letter_lines
 
 TOPOLOGY = Topology(
     name="letters", source="requests", span="1h", every="1m", time_field="at", statistics=(Count(),)
@@ -45,3 +47,27 @@ def test_times_in_seconds_are_guessed() -> None:
     assert counted(b'{"key": "a", "at": 1764000000}')[-1].strip() == (
         'Are these seconds? Then declare time_format = "s".'
     )
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "shown"),
+    [
+        (-1, "(1970-01-01T00:00:00Z)"),
+        (1_764_072_000, "(1970-01-21T10:01:12Z)"),
+        (1_764_072_000_999, "(2025-11-25T12:00:00Z)"),
+        (1_764_072_000_000_000, "(1,764,072,000,000,000 ms)"),
+        (2**62 - 1, "(4,611,686,018,427,387,903 ms)"),
+    ],
+)
+def test_any_timestamp_of_a_record_is_shown(timestamp_ms: int, shown: str) -> None:
+    """Brokers take timestamps in any unit: those that have no date are shown as they are."""
+    letter = Letter(
+        topic="requests",
+        partition=0,
+        offset=7,
+        reason="bad-time",
+        detail="none",
+        timestamp_ms=timestamp_ms,
+    )
+    first, *_ = letter_lines([letter], 1, as_json=False)
+    assert first.endswith(f"  {shown}")

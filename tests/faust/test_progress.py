@@ -113,3 +113,13 @@ def test_fields_that_are_lacked_are_told(capsys: pytest.CaptureFixture[str]) -> 
             )
             assert said.count("fields lacked by 4 for sum, mean; 1 for top;") == 2
             assert said.count("no event so far has the field of sum, mean") == (counted == 4)
+
+
+def test_a_sequence_has_any_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers of a sequence go up to 2^53, and are no dates, however large they are."""
+    with logging_to_stderr(LogForm.TEXT):
+        for newest in (41, 2**53 - 1):
+            told = Progress("t")
+            told.read(1)
+            told.flushed(Counters(read=1, counted=1), newest)
+            assert f"newest event {newest:,}\n" in capsys.readouterr().err

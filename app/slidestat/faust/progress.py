@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
 
 from msgspec.structs import asdict
 
@@ -12,8 +11,8 @@ from slidestat.engine.checkpoints.checkpoint import Counters
 from slidestat.engine.records import NO_TIME
 from slidestat.log import log_event
 from slidestat.schemas.dead_letter import Reason
-from slidestat.schemas.event import EARLIEST_TIME_MS
-from slidestat.text import reasons_text
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
+from slidestat.text import reasons_text, timestamp_text
 
 _EVERY_S = 5.0
 # One in so many is more than what comes late by chance.
@@ -137,9 +136,9 @@ def _listed(left_out: Mapping[str, int]) -> str:
 
 
 def _moment(time_ms: int) -> str:
-    if time_ms < EARLIEST_TIME_MS:  # A number of a sequence.
+    if not EARLIEST_TIME_MS <= time_ms < LATEST_TIME_MS:  # A number of a sequence.
         return f"{time_ms:,}"
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return timestamp_text(time_ms)
 
 
 class RestoreProgress:

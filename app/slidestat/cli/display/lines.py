@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -16,7 +15,7 @@ from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
 from slidestat.schemas.event import EARLIEST_TIME_MS, remark_on_seconds
 from slidestat.schemas.publish import PUBLISHED, json_schema
-from slidestat.text import counted, iso_time, plain_detail, rfc3339
+from slidestat.text import counted, iso_time, plain_detail, rfc3339, timestamp_text
 
 if TYPE_CHECKING:
     from slidestat.admin.letters import Letter, Sent
@@ -69,10 +68,9 @@ def letter_lines(letters: Iterable["Letter"], limit: int, *, as_json: bool) -> I
             yield "... and more; --limit shows them, --json gives all, to be corrected."
             return
         shown += 1
-        moment = datetime.fromtimestamp(max(letter.timestamp_ms, 0) / 1000, UTC)
         yield (
             f"{letter.topic}/{letter.partition}/{letter.offset}  {letter.reason}:"
-            f" {plain_detail(letter.detail)}  ({moment:%Y-%m-%dT%H:%M:%SZ})"
+            f" {plain_detail(letter.detail)}  ({timestamp_text(max(letter.timestamp_ms, 0))})"
         )
         key = _shown(letter.key, letter.key_base64)
         value = _shown(letter.value, letter.value_base64)
