@@ -1,7 +1,10 @@
-"""Pauses between tries: they grow, and no two clients make the same ones."""
+"""Pauses between tries: they grow, and no two clients make the same ones; and when to log that it
+lasts.
+"""
 
 import random
 import time
+from math import inf
 
 
 class Pauses:
@@ -31,3 +34,29 @@ class Pauses:
     def reset(self) -> None:
         """Begin with the first pause again, after a success."""
         self._next_s = self._first_s
+
+
+# Half a minute at most: who waits asks every few seconds.
+_REMINDER_S = 25.0
+
+
+class Reminder:
+    """A reminder to log what lasts: due at once, and again half a minute after each time."""
+
+    def __init__(self) -> None:
+        self._due_at = -inf
+
+    def is_due(self) -> bool:
+        """Return whether it is to be logged now; then it is due again in half a minute."""
+        if time.monotonic() < self._due_at:
+            return False
+        self.put_off()
+        return True
+
+    def put_off(self) -> None:
+        """Have it due half a minute from now, and not before."""
+        self._due_at = time.monotonic() + _REMINDER_S
+
+    def reset(self) -> None:
+        """Have it due at once."""
+        self._due_at = -inf

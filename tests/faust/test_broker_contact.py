@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import faust
 import pytest
 
 from slidestat.errors import EndedError, SlidestatError
 from slidestat.faust import broker_contact
 from slidestat.faust.broker_contact import LOOK_EVERY_S, BrokerContact
+from slidestat.faust.delivery import BatchApp
 from slidestat.kafka.connection import NotLetInError
 from slidestat.log import logging_to_stderr
 
@@ -20,12 +22,14 @@ class Producer:
     """A producer to which brokers answer, or not."""
 
     is_answered_now = False
+    waits_for = "it has no coordinator"
+    waited = 0.0
 
     def is_answered(self, _topic: str, _timeout_s: float) -> bool:
         return self.is_answered_now
 
     def waited_s(self) -> float:
-        return 0.0
+        return self.waited
 
 
 class Looks:
@@ -107,3 +111,44 @@ def test_others_must_be_let_in_all_the_while(
         looks.look(120)
         between(looks)
         looks.look(25)
+
+
+def test_what_a_worker_waits_for_is_told(looks: Looks, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers answer, and do not do what it asked for: each half minute, once it takes long."""
+    looks.producer.is_answered_now = True
+    looks.producer.waited = 24.0
+    looks.look(100)
+    assert not capsys.readouterr().err
+    looks.producer.waited = 31.0
+    looks.look(100)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert all("this worker waits: it has no coordinator, for 31 s now" in line for line in lines)
+
+
+@pytest.mark.asyncio
+async def test_the_brokers_are_looked_at_while_the_first_tables_are_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Timers begin behind that, and it may wait for brokers for ever."""
+    looked, is_restored = 0, asyncio.Event()
+
+    async def look() -> None:
+        nonlocal looked
+        while True:
+            looked += 1
+            is_restored.set()
+            await asyncio.sleep(0)
+
+    async def restored(_app: BatchApp) -> bool:
+        await is_restored.wait()
+        return False
+
+    monkeypatch.setattr(faust.App, "_wait_for_table_recovery_completed", restored)
+    app = BatchApp("of-nobody", broker="kafka://nowhere")
+    app.while_restoring = look
+    assert not await app._wait_for_table_recovery_completed()
+    before = looked
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert 1 <= looked <= before + 1

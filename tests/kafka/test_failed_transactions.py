@@ -110,6 +110,32 @@ async def test_who_takes_over_asks_again_while_that_may_help() -> None:
 
 
 @pytest.mark.asyncio
+async def test_transactions_that_cannot_begin_are_waited_for() -> None:
+    """So that this is told, like records that are not acknowledged."""
+    passing = KafkaException(KafkaError(KafkaError._TIMED_OUT, "", retriable=True))
+    has_one, tries = threading.Event(), threading.Semaphore(0)
+
+    def begin(_seconds: float) -> None:
+        tries.release()
+        if not has_one.wait(0.01):
+            raise passing
+
+    client = mock.Mock(init_transactions=begin)
+    with mock.patch("slidestat.kafka.producer.Producer", return_value=client):
+        transactions = PartitionTransactions("nowhere", "id-")
+        assert not transactions.waited_s()
+        taking = asyncio.ensure_future(transactions.take_over([0, 1]))
+        for _ in range(6):
+            await asyncio.to_thread(tries.acquire)
+        assert transactions.waited_s() > 0
+        assert "transactions cannot begin yet" in transactions.waits_for
+        has_one.set()
+        await taking
+    assert not transactions.waited_s()
+    assert transactions.waits_for == BulkProducer.waits_for
+
+
+@pytest.mark.asyncio
 async def test_what_has_failed_keeps_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that has failed keeps its records until the next owner aborts it: nothing that
     sends them may go on until they are acknowledged, and no batch of a partition waits for all.

@@ -17,13 +17,14 @@ from slidestat.kafka.connection import NotLetInError, require_broker
 from slidestat.kafka.producer import BulkProducer
 from slidestat.kafka.retries import broker_pauses
 from slidestat.log import log_event
+from slidestat.pauses import Reminder
 
 Told = TypeVar("Told")
 
 LOOK_EVERY_S = 5.0
 _PATIENCE_S = 3.0
-# Half a minute at most, as a look comes each 5 to 8 s.
-_TELL_EVERY_S = 25.0
+# So long records may be on their way before that is logged.
+_LONG_S = 25.0
 # So often in a row, with that time between, another client is let in before the worker ends: its
 # own may take a minute and a half to find brokers that have other addresses now.
 _OTHERS_LET_IN = 6
@@ -101,7 +102,7 @@ class BrokerContact:
         self._lost_since = lost_since
         self._topic = topic
         self._silent_since: float | None = None
-        self._told = 0.0
+        self._reminder = Reminder()
         self._others_let_in = 0
 
     @property
@@ -123,8 +124,8 @@ class BrokerContact:
             return
         if self._silent_since is None:
             self._silent_since = asked if lost_since is None else min(asked, lost_since)
-            self._told = 0.0
-        if self._is_time():
+            self._reminder.reset()
+        if self._reminder.is_due():
             silent_s = round(time.monotonic() - self._silent_since)
             whom = " this worker's consumer" if answered else ""
             refusal = await asyncio.to_thread(self._refusal)
@@ -152,25 +153,19 @@ class BrokerContact:
         if self._silent_since is not None:
             self._silent_since = None
             log_event("brokers answer", "the brokers answer again")
-            self._told = time.monotonic()
-        waited_s = round(max(producer.waited_s() for producer in self._producers))
-        if (waited_s < _TELL_EVERY_S and not without_leader) or not self._is_time():
+            self._reminder.put_off()
+        slowest = max(self._producers, key=lambda producer: producer.waited_s())
+        waited_s = round(slowest.waited_s())
+        if (waited_s < _LONG_S and not without_leader) or not self._reminder.is_due():
             return
         why = []
         if without_leader:
             why.append(f"no broker leads all partitions of {', '.join(without_leader)}")
         if waited_s:
-            why.append(f"records that it has sent are not acknowledged, for {waited_s} s now")
+            why.append(f"{slowest.waits_for}, for {waited_s} s now")
         log_event(
             "brokers hold up",
             f"the brokers answer, but this worker waits: {'; '.join(why)}",
             seconds=waited_s,
             without_leader=list(without_leader),
         )
-
-    def _is_time(self) -> bool:
-        now = time.monotonic()
-        if now - self._told < _TELL_EVERY_S:
-            return False
-        self._told = now
-        return True

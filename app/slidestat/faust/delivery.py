@@ -242,6 +242,10 @@ async def _nothing_durable() -> Mapping[TP, int]:
     return {}
 
 
+async def _nothing() -> None:
+    pass
+
+
 def no_member(group: str, error: BaseException) -> EndedError:
     """Return the error of a worker that is no member of its group any more."""
     return EndedError(
@@ -657,6 +661,7 @@ class BatchApp(faust.App):
     monotonic time, and returns when event time reaches the next tick, as of the last batches; None
     where that is not known. `decode_ahead` is called with a large batch in the thread that fetches.
     `make_web` makes its web server.
+    `while_restoring` runs until the first tables are restored: timers begin then.
     `topics_error` is the error of its topics, if there is one. `group_lost` is called with the
     error of a worker that cannot be a member of its group, or reads no further. `traces` are those
     of batches, if anybody asks for them.
@@ -668,6 +673,7 @@ class BatchApp(faust.App):
     needed_offset: Callable[[TP], int] = staticmethod(lambda _: sys.maxsize)
     due_at: Callable[[float], float | None] = staticmethod(lambda _: None)
     decode_ahead: Callable[[RecordBatch], None] = staticmethod(lambda _: None)
+    while_restoring: Callable[[], Awaitable[None]] = staticmethod(_nothing)
     make_web: Callable[[], Web]
     topics_error: Callable[[], Exception | None]
     group_lost: Callable[[Exception], None]
@@ -705,6 +711,14 @@ class BatchApp(faust.App):
         if not self.should_stop:
             self._assigned_in = self.rebalancing_count
             await super()._on_partitions_assigned(assigned, generation_id)
+
+    async def _wait_for_table_recovery_completed(self) -> bool:
+        running = self.add_future(self.while_restoring())
+        try:
+            is_stopping: bool = await super()._wait_for_table_recovery_completed()
+        finally:
+            running.cancel()
+        return is_stopping
 
     def _new_web(self) -> Web:
         return self.make_web()

@@ -17,7 +17,12 @@ from slidestat.faust.fencing import FENCE_KEY, SupersededError
 from slidestat.faust.restore import newest_epoch
 from slidestat.faust.table import Owned, StateTable, TablePartition, rows_of
 from slidestat.kafka.producer import BulkProducer
-from slidestat.kafka.transactional_producer import FencedError, LostError, TransactionalProducer
+from slidestat.kafka.transactional_producer import (
+    LOOK_AT_COORDINATORS,
+    FencedError,
+    LostError,
+    TransactionalProducer,
+)
 
 # The transactions of a topology's partitions, each with a transactional id of its own.
 #
@@ -63,12 +68,16 @@ class PartitionTransactions(BulkProducer):
                     raise
 
             taken = asyncio.gather(*map(take, new.values()), return_exceptions=True)
+            self.waits_for = f"its transactions cannot begin yet ({LOOK_AT_COORDINATORS})"
             try:
-                outcomes = await asyncio.shield(taken)
+                with self._waiting():
+                    outcomes = await asyncio.shield(taken)
             except asyncio.CancelledError:
                 is_wanted = False
                 await taken
                 raise
+            finally:
+                self.waits_for = BulkProducer.waits_for
             for error in outcomes:
                 if error is not None:
                     raise error
@@ -128,8 +137,9 @@ class PartitionTransactions(BulkProducer):
             producer.fail(error)
 
     def waited_s(self) -> float:
-        """Return for how many seconds acknowledgements have been waited for; 0 if none are."""
-        return max((producer.waited_s() for producer in self._owned.values()), default=0.0)
+        """Return for how many seconds `waits_for` has been so; 0 if nothing is waited for."""
+        owned = [producer.waited_s() for producer in self._owned.values()]
+        return max([super().waited_s(), *owned])
 
 
 class TransactionalTable(StateTable):

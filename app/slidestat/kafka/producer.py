@@ -78,7 +78,12 @@ class Watched:
 
 
 class BulkProducer:
-    """A producer that queues records without waiting; `flush` waits until all are acknowledged."""
+    """A producer that queues records without waiting; `flush` waits until all are acknowledged.
+
+    `waits_for` says what is waited for, if anything is.
+    """
+
+    waits_for = "records that it has sent are not acknowledged"
 
     def __init__(
         self, bootstrap_servers: str, *, track_offsets: bool = False, **settings: Any
@@ -204,7 +209,7 @@ class BulkProducer:
         self._error = self._error or error
 
     def waited_s(self) -> float:
-        """Return for how many seconds acknowledgements have been waited for; 0 if none are."""
+        """Return for how many seconds `waits_for` has been so; 0 if nothing is waited for."""
         return 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
 
     @contextmanager

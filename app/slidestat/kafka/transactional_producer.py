@@ -25,6 +25,9 @@ _LINGER_MS = 50
 _FLUSH_CHECK_S = 1.0
 _QUEUED_KIB = 64 * 2**10
 
+# librdkafka answers a request that no broker coordinates with a time-out alone.
+LOOK_AT_COORDINATORS = "if it lasts, look at the brokers' log, and at the topic __transaction_state"
+
 # What errors of transactions lead to.
 
 # Another producer has the transactional id now, or the brokers gave up a transaction that was open

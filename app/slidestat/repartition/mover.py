@@ -32,6 +32,7 @@ from slidestat.kafka.settings import client_config
 from slidestat.kafka.topic_identity import Asked, asked_for, identities, told
 from slidestat.kafka.transactional_producer import (
     IN_DOUBT,
+    LOOK_AT_COORDINATORS,
     ConnectionWatch,
     Failure,
     LostError,
@@ -40,6 +41,7 @@ from slidestat.kafka.transactional_producer import (
 )
 from slidestat.log import log_event
 from slidestat.options import COMPRESSION
+from slidestat.pauses import Reminder
 from slidestat.repartition.keyed_records import KeyReader
 from slidestat.repartition.merge_order import MergeOrder
 from slidestat.repartition.moved_from import (
@@ -166,7 +168,9 @@ class Transactions:
             self._is_open = True
 
     def _until_done(self, call: Callable[[float], object]) -> None:
-        """Make a call, again where it took too long."""
+        """Make a call, again where it took too long, which is logged if it lasts."""
+        reminder = Reminder()
+        reminder.put_off()
         while True:
             try:
                 served(call, _TIMEOUT_S)
@@ -175,6 +179,13 @@ class Transactions:
                 self._raise_refusal()
                 if failure_of(error.args[0]) is not Failure.RETRY or not self._goes_on():
                     raise
+                if reminder.is_due():
+                    log_event(
+                        "repartition waits",
+                        f"nothing is moved to {self._topic}, as the brokers hold up its"
+                        f" transactions ({LOOK_AT_COORDINATORS})",
+                        topic=self._topic,
+                    )
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None and self._refused is None:
@@ -197,7 +208,6 @@ _COMMIT_S, _BACKLOG_COMMIT_S = 0.1, 1.0
 _COMMIT_AGAIN_S = 3_600.0
 _LOOK_S = 5.0
 _MEASURE_S = 1.0
-_TELL_S = 30.0
 # What waits for its turn, of all partitions together.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
@@ -291,8 +301,9 @@ class Mover:
         self._committed: dict[Place, int] = {}
         self.has_moved = False
         self._due = self._again_due = self._measure_due = 0.0
-        self._waiting_since = time.monotonic()
-        self._look_due = self._waiting_since + _LOOK_S
+        self._awaiting = Reminder()
+        self._awaiting.put_off()
+        self._look_due = time.monotonic() + _LOOK_S
         self._consumer.assign([TopicPartition(*place, it.offset) for place, it in starts.items()])
         # A topic has its note before it has a record, of an aborted transaction even.
         self._commit()
@@ -491,9 +502,8 @@ class Mover:
             number for number in self._order.awaited if not self._waits_for_transaction(number)
         ]
         if not awaited:
-            self._waiting_since = time.monotonic()
-        elif time.monotonic() - self._waiting_since > _TELL_S:
-            self._waiting_since = time.monotonic()
+            self._awaiting.put_off()
+        elif self._awaiting.is_due():
             places = ["{}/{}".format(*self._places[number]) for number in awaited]
             log_event(
                 "repartition waits",

@@ -12,10 +12,9 @@ from slidestat.engine.decoding.formats.source_schemas import Registry, SchemaId,
 from slidestat.engine.decoding.formats.translations import remarks_on
 from slidestat.engine.records import RecordBatch
 from slidestat.log import log_event
-from slidestat.pauses import Pauses
+from slidestat.pauses import Pauses, Reminder
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
-_TELL_EVERY_S = 25.0
 # A registry may get a schema later: a replica behind its leader, a schema restored.
 _LACKING_S = 60.0
 
@@ -26,7 +25,7 @@ class SchemaWait:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._since: float | None = None
-        self._told = 0.0
+        self._reminder = Reminder()
         self._forget_due = 0.0
 
     async def before(self, batch: RecordBatch, is_given_up: Callable[[], bool]) -> bool:
@@ -54,10 +53,10 @@ class SchemaWait:
     def _tell(self, batch: RecordBatch, number: SchemaId, why: str) -> None:
         now = time.monotonic()
         if self._since is None:
-            self._since, self._told = now, 0.0
-        if now - self._told < _TELL_EVERY_S:
+            self._since = now
+            self._reminder.reset()
+        if not self._reminder.is_due():
             return
-        self._told = now
         waited_s = round(now - self._since)
         log_event(
             "schema registry silent",

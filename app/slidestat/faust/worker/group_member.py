@@ -174,6 +174,7 @@ class GroupMember:
             beacon=app.tables.beacon,
             loop=app.tables.loop,
         )
+        app.while_restoring = self._look_while_restoring
         app.topics_error = self._topics.error
         app.group_lost = self._crash_soon
         app.make_web = lambda: settings.web.server(app, self._live)
@@ -483,6 +484,14 @@ class GroupMember:
             for producer in self._producers:
                 producer.fail(error)
             raise
+
+    async def _look_while_restoring(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                await self._look_for_brokers()
+        except Exception as error:  # noqa: BLE001  The worker ends of it.
+            await self._crash(error)
 
     async def _look_for_rivals(self) -> None:
         if time.monotonic() < self._rival_due:
