@@ -4,11 +4,11 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from slidestat.admin.other_groups import OtherGroups
@@ -147,6 +147,27 @@ def test_an_output_topic_that_was_deleted(
     admin.delete_topics([topology.late_topic])[topology.late_topic].result()
     prepare_topics(bootstrap_servers, topology)
     assert caplog.messages.count("topic made anew") == 1
+
+
+def test_a_changelog_that_was_deleted(
+    bootstrap_servers: str,
+    make_topic: MakeTopic,
+    topology: Topology,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is made anew, and said that states are gone, where the group has read anything."""
+    caplog.set_level("INFO", logger="slidestat")
+    source = make_topic("source", 2)
+    prepare_topics(bootstrap_servers, topology)
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    group = {"bootstrap.servers": bootstrap_servers, "group.id": topology.application_id}
+    for committed in (0, 7):
+        with closing(Consumer(group)) as consumer:
+            consumer.commit(offsets=[TopicPartition(source, 1, committed)], asynchronous=False)
+        changelog = topology.changelog_topic
+        admin.delete_topics([changelog])[changelog].result()
+        prepare_topics(bootstrap_servers, topology)
+        assert caplog.messages.count("changelog made anew") == (committed > 0)
 
 
 def of_group(topology: Topology, group: str) -> Topology:

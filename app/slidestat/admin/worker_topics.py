@@ -26,6 +26,7 @@ from slidestat.kafka.connection import (
     require_topic,
     set_command,
 )
+from slidestat.kafka.groups import group_offsets
 from slidestat.kafka.letter_record import AROUND_BYTES, LETTER_BYTES
 from slidestat.log import log_event
 from slidestat.repartition.moved_from import Move, moved_before, sources_of, topics_now
@@ -187,7 +188,26 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
                 topology=topology.name,
                 topic=name,
             )
+    if topology.changelog_topic in missing and _has_committed(bootstrap, topology, partitions):
+        log_event(
+            "changelog made anew",
+            f"{topology.name}: the changelog {topology.changelog_topic!r} was deleted, and is made"
+            " anew: states of what the group has read are gone, and without tables what the source"
+            " still has is counted anew",
+            topology=topology.name,
+            topic=topology.changelog_topic,
+        )
     return partitions
+
+
+def _has_committed(bootstrap: str, topology: Declared, partitions: int) -> bool:
+    """Return whether the group has read records, as far as it is known."""
+    places = [(topology.events_topic, partition) for partition in range(partitions)]
+    try:
+        committed = group_offsets(bootstrap, topology.application_id, places)
+    except KafkaException:  # The worker asks for them again, and ends of it.
+        return False
+    return any(it.offset for it in committed.values())
 
 
 def _has_written(bootstrap: str, topology: Declared, partitions: int) -> bool:
