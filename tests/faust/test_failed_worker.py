@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import faust
 import numpy as np
 import pytest
 from aiokafka.errors import (
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
     KafkaError,
     TopicAuthorizationFailedError,
     UnknownMemberIdError,
@@ -21,6 +24,7 @@ from confluent_kafka import KafkaError as LibrdkafkaError, KafkaException
 from slidestat.declare.topology import Topology
 from slidestat.engine.records import RecordBatch
 from slidestat.errors import SlidestatError
+from slidestat.faust.delivery import no_member
 from slidestat.faust.worker import run
 from slidestat.faust.worker.group_member import GroupMember
 from slidestat.faust.worker.run import LeavingWorker, raise_for_the_user
@@ -153,6 +157,18 @@ def test_an_error_of_a_client_is_told(
         raise_for_the_user(reason, tmp_path)
     assert raised.value.exit_code == exit_code
     assert "nothing is lost" in raised.value.advice
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (InconsistentGroupProtocolError(), "no consumer of another program is in that group"),
+        (InvalidSessionTimeoutError(), "group.min.session.timeout.ms"),
+    ],
+)
+def test_why_a_group_takes_no_worker_is_told(reason: Exception, told: str) -> None:
+    """A console consumer that was given the group by mistake has nothing to do with permissions."""
+    assert re.search(told, no_member("g", reason).advice)
 
 
 def test_signals_that_come_at_once_are_one_wish(monkeypatch: pytest.MonkeyPatch) -> None:

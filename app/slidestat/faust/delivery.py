@@ -250,9 +250,10 @@ def no_member(group: str, error: BaseException) -> EndedError:
     """Return the error of a worker that is no member of its group any more."""
     return EndedError(
         f"This worker cannot be a member of its group {group!r}: {error!r}.",
-        "Check what its user may do (`slidestat doctor`), and the brokers' group.max.size and"
-        f" group.min.session.timeout.ms (a session has {SESSION_TIMEOUT_S:.0f} s), and start it"
-        " again: nothing is lost, it reads on from the last commit.",
+        "Check that no consumer of another program is in that group, what its user may do"
+        " (`slidestat doctor`), and the brokers' group.max.size and group.min.session.timeout.ms (a"
+        f" session has {SESSION_TIMEOUT_S:.0f} s), and start it again: nothing is lost, it reads on"
+        " from the last commit.",
     )
 
 
