@@ -270,6 +270,22 @@ def test_topics_that_are_made_take_events_of_any_time(
     assert remarks_on_times(bootstrap_servers, moving) == []
 
 
+def test_moved_records_stay_as_long_as_in_their_source(
+    bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
+) -> None:
+    """The topic is made so, and nothing is said of it: kept for ever, it would only grow. One that
+    keeps them for less is named.
+    """
+    make_topic("source", 1, {"retention.ms": "604800000"})
+    moving = replace(topology, repartition=True, lateness="1s")
+    prepare_topics(bootstrap_servers, moving)
+    assert remarks_on_times(bootstrap_servers, moving) == []
+    shorter = replace(moving, name=f"{topology.name}-2")
+    make_topic("2-repartition", 1, {"retention.ms": "604799999"})
+    (remark,) = remarks_on_times(bootstrap_servers, shorter)
+    assert remark.message.startswith(f"{shorter.events_topic}: retention.ms is 604799999")
+
+
 def test_topics_that_limit_event_times(
     bootstrap_servers: str, make_topic: MakeTopic, topology: Topology
 ) -> None:

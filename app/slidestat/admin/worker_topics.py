@@ -279,9 +279,16 @@ def remarks_on_times(bootstrap: str, topology: Declared) -> list[SlidestatError]
     """
     there = require_broker(bootstrap).topics
     names = [name for name in written_topics(topology) if name in there]
-    if topology.repartition and topology.events_topic in there:
-        names.append(topology.events_topic)
+    moved = topology.events_topic
+    if topology.repartition and moved in there:
+        names.append(moved)
     configs = topic_configs(admin_client(bootstrap), names)
+    if topology.counted is not None and moved in configs:
+        sources = found_sources(bootstrap, topology.counted, there)
+        longest = _repartition_config(bootstrap, sources)[_RETENTION] if sources else "-1"
+        if _is_as_long(configs[moved][_RETENTION], longest):
+            # It keeps what its sources keep, by the same timestamps.
+            configs[moved] = {**configs[moved], _RETENTION: "-1"}
     ahead = 0 if topology.is_sequence or topology.counted is None else topology.counted.ahead_ms
     found: dict[tuple[str, int], list[str]] = {}
     for name, config in configs.items():
@@ -307,6 +314,10 @@ _WHAT_FOLLOWS = {
     _AFTER: "what belongs to events further ahead is refused, and ends the worker",
 }
 _UNLIMITED = {_RETENTION: "-1", **ANY_TIME}
+
+
+def _is_as_long(retention: str, other: str) -> bool:
+    return int(retention) < 0 or 0 <= int(other) <= int(retention)
 
 
 def _limits_of_times(config: Mapping[str, str], ahead_ms: int) -> Iterator[str]:
