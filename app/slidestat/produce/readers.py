@@ -218,8 +218,14 @@ class Reader:
     def _open_parquet(self) -> pa.parquet.ParquetFile:
         # Without pre-buffering: it would hold the bytes of every row group at once.
         # Of INT96, which has nanoseconds of any year, years that have none in 64 bits would wrap.
+        # Changed bytes of a page are other keys and numbers, where nobody looks at its check sum.
         source = self.file.path if self.file.content is None else self.file.open()
-        return pa.parquet.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
+        return pa.parquet.ParquetFile(
+            source,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
+        )
 
     def _with_absent(
         self, names: Sequence[str], found: Mapping[str, Cells], rows: int
