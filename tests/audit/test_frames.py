@@ -129,7 +129,8 @@ T = pd.Series([1, 2])
         (lambda: aggregates.basic_sum()(pd.Series([1, 2**54]), T, _of(2, 2)), "above 9.007"),
         (lambda: aggregates.basic_quantile()(T / 0, T, _of(2, 2), _of(0.5, 2)), "infinite"),
         (lambda: aggregates.basic_count()(T - 1, T, _of(0, 2)), "k is 0"),
-        (lambda: aggregates.basic_count()(T - 1, T, pd.Series([2, 3])), "differ from row to row"),
+        (lambda: aggregates.basic_count()(T - 1, T, pd.Series([2, 3])), "differs from row to row"),
+        (lambda: aggregates.basic_count()(T - 1, T, _of(2, 2), T), "interval differs from row"),
         (lambda: aggregates.basic_quantile()(T, T, _of(2, 2), _of(1.5, 2)), "from 0 to 1"),
         (lambda: aggregates.basic_quantile()(T, T, _of(2, 2)), "3 arguments"),
         (

@@ -117,6 +117,7 @@ class FrameAggregate(RunsInWorker, Generic[A]):
         constants = tuple(_constant(self._name, column) for column in rest[: self._constants])
         length = None
         if len(rest) > self._constants:
+            _one(self._name, "the interval", rest[-1])
             length = length_of(self._name, rest[-1], t)
         with self._in_words():
             return self._answer(v, t, constants, length)
@@ -180,12 +181,20 @@ def _of_rows_there(run: Callable[[bytes | None, Column, Batch], tuple[bytes, A]]
     return counted
 
 
-def _constant(name: str, column: pd.Series) -> float:
+def _one(name: str, what: str, column: pd.Series) -> Any:
+    """Return the one value of a column, as its ends show it: to look at all rows would cost those
+    of each frame anew.
+    """
     first = column.iloc[0]
     if pd.isna(first) or column.iloc[-1] != first:
         raise SlidestatError(
-            f"{name}: k (or p) differ from row to row, or are NULL.", "Give them as literals."
+            f"{name}: {what} differs from row to row, or is NULL.", "Give it as a literal."
         )
+    return first
+
+
+def _constant(name: str, column: pd.Series) -> float:
+    first = _one(name, "k (or p)", column)
     try:
         return float(first)
     except (TypeError, ValueError) as error:
