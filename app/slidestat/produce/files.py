@@ -365,6 +365,8 @@ def compression_of(name: str, start: bytes) -> str | None:
 
 # The files of a path.
 
+# What a file that is still being copied to HDFS is called.
+_COPIED = "._COPYING_"
 TABLE_LOGS = {
     "_delta_log": "a Delta table",
     # Compressed, it ends in .gz.metadata.json; of older tables in .metadata.json.gz.
@@ -421,7 +423,7 @@ def files_below(path: str) -> Iterator[Path]:
         for file in _all_below(match) if match.is_dir() else [match]:
             # A link that leads nowhere is a file that is missing.
             is_one = file.is_file() or file.is_symlink()
-            if is_one and not any(map(_is_hidden, file.relative_to(root).parts)):
+            if is_one and not any(map(is_hidden, file.relative_to(root).parts)):
                 yield file
 
 
@@ -432,7 +434,7 @@ def _all_below(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, onerror=_raise_unreadable, followlinks=True):
         here = Path(place)
         folders[:] = [
-            name for name in folders if not (_is_hidden(name) or leads_back(here / name, folder))
+            name for name in folders if not (is_hidden(name) or leads_back(here / name, folder))
         ]
         yield from (here / name for name in names)
 
@@ -465,8 +467,10 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+def is_hidden(name: str) -> bool:
+    """Return whether a file or folder of this name is passed over below a folder, as by Spark."""
+    is_marked = name.startswith("_") and "=" not in name
+    return is_marked or name.startswith(".") or name.endswith(_COPIED)
 
 
 def require_no_table(paths: Iterable[Path]) -> None:

@@ -237,7 +237,7 @@ def test_files_below_a_folder_are_those_that_there_are(spark: SparkSession, tmp_
     ]
     batch = pa.record_batch([listed, pa.nulls(3, pa.binary())], ["path", "content"])
     records = FileRecords.of(TOPOLOGY, {}, "ms")
-    assert sum(map(len, file_tasks.read_listed(records, "json", [batch]))) == 1
+    assert sum(map(len, file_tasks.read_listed(records, "json", f"file:{root}", [batch]))) == 1
     up = root / "old" / "up"
     found = files_here(file_urls(spark, str(up)), "json")
     assert [part.file.path for part in found] == [up / "a.json", up / "old" / "a.json"]
@@ -252,3 +252,23 @@ def test_files_below_a_folder_are_those_that_there_are(spark: SparkSession, tmp_
     (tmp_path / "empty" / "a.json").touch()
     with pytest.raises(SlidestatError, match="empty has no files that have rows"):
         read_files(spark, TOPOLOGY, Files(str(tmp_path / "empty"), "json"))
+
+
+def test_a_path_that_is_there_is_no_pattern_and_hidden_names_match_none(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """To Spark `a[1]` is a1, and a pattern that fits has what was not committed. It also reads a
+    summary of Parquet in a folder as a file of rows.
+    """
+    names = ("a[1]/x.json", "a1/x.json", "{b},/y.json", "b/y.json", "c*/z.json", "cc/z.json")
+    hidden = ("_temporary/0/x.json", ".d/x.json", "b/_metadata", "b/x.json._COPYING_")
+    for name in (*names, *hidden):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    folders = (name.partition("/")[0] for name in names)
+    paths = [*names, *folders, *hidden[:2], "", "*", "*/*", "[ab]*/", "_temporary/*"]
+    for path in paths:
+        given = str(tmp_path / path)
+        found = [part.file.name for part in files_here(file_urls(spark, given), "json")]
+        assert sorted(found) == sorted(file.name for file in files_of([given])), path
+        assert found

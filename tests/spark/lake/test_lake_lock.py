@@ -30,6 +30,13 @@ def lake(tmp_path: Path, topics: Topics) -> Lake:
     return Lake(str(tmp_path / "lake"), topics.name)
 
 
+@pytest.mark.parametrize("root", ["lake[1]", "lakes/*", "{a,b}", r"s3a://lake\\1"])
+def test_a_lake_is_no_pattern(root: str) -> None:
+    """Of `lake[1]` Spark would read lake1, and write itself."""
+    with pytest.raises(SlidestatError, match="is a pattern to Spark"):
+        Lake(root, "flights")
+
+
 def _ingest(spark: SparkSession, topics: Topics, lake: Lake, said: list[str]) -> int:
     wanted = {Dataset.STATISTICS: f"{topics.name}-statistics"}
     job = Ingest(spark, topics.bootstrap, lake, wanted, say=said.append)

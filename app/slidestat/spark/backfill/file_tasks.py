@@ -13,9 +13,10 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -30,12 +31,14 @@ from slidestat.produce.files import (
     Share,
     compression_of,
     files_below,
+    is_hidden,
     leads_back,
     require_no_table,
     start_of,
 )
 from slidestat.produce.ordered_pieces import PIECE_DDL, in_pieces
 from slidestat.spark.errors import in_words
+from slidestat.spark.lake.files import PATTERN_SIGN, LakeFiles
 
 FORMATS = {"parquet": Format.PARQUET, "csv": Format.CSV, "json": Format.JSON_LINES}
 
@@ -52,23 +55,56 @@ _LISTED = pa.schema([("timestamp", pa.int64()), ("key", pa.binary()), ("value", 
 LISTED_COLUMNS = from_arrow_schema(_LISTED)
 """The records of files that Spark lists, as columns of Spark."""
 
-# What a file that is still being copied is called.
-_COPIED = "._COPYING_"
 Tasks = Sequence[Sequence[Part]]
 
 
 def file_urls(spark: SparkSession, path: str) -> dict[str, int]:
-    """Return the URLs, without escapes, of the files that a path means to Spark, with the rank of
-    each: a file, a folder with those below it, or a pattern. Raises SlidestatError if there are
-    none, or one that Spark passes over.
+    """Return the URLs, without escapes, of the files that a path means, with the rank of each: a
+    file, a folder with those below it, or a pattern. Raises SlidestatError if there are none, or
+    one that Spark passes over.
     """
+    place = place_of(spark, path)
     with in_words(f"The reading of {path}", "Check the path."):
-        found = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
-        urls = ranked(found.inputFiles())
+        found = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(place.path)
+        urls = urls_of(found, LakeFiles(spark).qualified(place.root))
     if not urls:
-        raise SlidestatError(f"{path} has no files.", "Check the path.")
+        raise SlidestatError(
+            f"{path} has no files.", "Check the path. Names that begin with _ or . are passed over."
+        )
     _require_all(path, urls)
     return urls
+
+
+class Place(NamedTuple):
+    """A path as Spark is to be given it, and the folder below which it looks."""
+
+    path: str
+    root: str
+
+
+def place_of(spark: SparkSession, path: str) -> Place:
+    """Return the place of a path. One that is there is no pattern, though it has the signs of one:
+    Spark would read `day1` for `day[1]`.
+    """
+    if not PATTERN_SIGN.search(path):
+        return Place(path, path)
+    if LakeFiles(spark).exists(path):
+        return Place(_literally(path), path)
+    above = takewhile(lambda name: not PATTERN_SIGN.search(name), path.split("/"))
+    return Place(path, "/".join((*above, "")) or ".")
+
+
+def urls_of(listed: DataFrame, root: str) -> dict[str, int]:
+    """Return the URLs, without escapes, of the files that Spark lists below a root, with ranks."""
+    urls = ranked(listed.inputFiles())
+    return {url: rank for url, rank in urls.items() if not _is_passed_over(url, root)}
+
+
+def _is_passed_over(url: str, root: str) -> bool:
+    """Return whether a file that Spark lists below a root has a hidden name on the way: Spark lists
+    those that a pattern matches, what was not committed among them, and summaries of Parquet.
+    """
+    return url.startswith(root) and any(map(is_hidden, url[len(root) :].split("/")))
 
 
 def _require_all(path: str, urls: Iterable[str]) -> None:
@@ -79,8 +115,6 @@ def _require_all(path: str, urls: Iterable[str]) -> None:
         return
     seen = set(map(_path_of, urls))
     for file in files_below(path):
-        if file.name.endswith(_COPIED):
-            continue
         if Path(os.path.abspath(file)) not in seen:  # noqa: PTH100  # `resolve` follows links.
             raise SlidestatError(
                 f"Spark does not see the file {str(file)!r}: its rows would be left out.",
@@ -268,11 +302,15 @@ def _in_memory(url: str, format: str, content: bytes) -> EventFile:
 
 
 def read_listed(
-    records: FileRecords, format: str, files: Iterable[pa.RecordBatch]
+    records: FileRecords, format: str, root: str, files: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read files that Spark lists, by `path` or as `content` where given. Yield records."""
+    """Read files that Spark lists below a root, by `path` or as `content` where given. Yield
+    records.
+    """
     for batch in files:
         for url, content in zip(*(batch[it].to_pylist() for it in batch.schema.names), strict=True):
+            if _is_passed_over(url, root):
+                continue
             parts = [Part(_in_memory(url, format, content or b""), 0)]
             if content is None:
                 parts = parts_here({} if _comes_again(_path_of(url).parent) else {url: 0}, format)
@@ -290,4 +328,9 @@ def _pattern_of(url: str) -> str:
             f"{url} has a comma in its name, which Spark takes for the end of it.",
             "Give the file another name, or copy it to a disk that all executors have.",
         )
-    return "".join(f"\\{sign}" if sign in "*?[]{}\\" else sign for sign in url)
+    return _literally(url)
+
+
+def _literally(path: str) -> str:
+    """Return the pattern that is this very path."""
+    return PATTERN_SIGN.sub(r"\\\g<0>", path)

@@ -3,6 +3,7 @@
 They go through Hadoop's file systems, as Spark's own do.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,8 @@ _RENAME_ADVICE = (
     " files and folders have none."
 )
 _EXISTS = "FileAlreadyExistsException"
+PATTERN_SIGN = re.compile(r"[*?\[\]{}\\]")
+"""What makes a path a pattern to Hadoop's file systems."""
 
 
 class LakeFiles:

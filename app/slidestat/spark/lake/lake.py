@@ -24,7 +24,7 @@ from slidestat.schemas.emission import DECLARATION_HEADER, Emission
 from slidestat.schemas.ranking import Ranking
 from slidestat.schemas.sequence import SequenceAlertChange, SequenceEmission
 from slidestat.spark.lake.delta_table import DeltaTable
-from slidestat.spark.lake.files import LakeFiles
+from slidestat.spark.lake.files import PATTERN_SIGN, LakeFiles
 from slidestat.spark.lake.wire_columns import struct_type
 
 # The folder of the figures that an audit has judged, next to the datasets.
@@ -76,10 +76,19 @@ _COLUMNS = {(Dataset.STATISTICS, "key"): EVENT_KEY, (Dataset.ALERTS, "key"): EVE
 
 @dataclass(frozen=True)
 class Lake:
-    """The folders of one topology in a lake at `root`, a path or a Hadoop file system's URL."""
+    """The folders of one topology in a lake at `root`, a path or a Hadoop file system's URL. Raises
+    SlidestatError for one that is a pattern to Spark, which would read other folders than it wrote.
+    """
 
     root: str
     topology: str
+
+    def __post_init__(self) -> None:
+        if PATTERN_SIGN.search(self.root):
+            raise SlidestatError(
+                f"The lake's path {self.root!r} is a pattern to Spark.",
+                r"Give a path without * ? [ ] { } and \.",
+            )
 
     @property
     def folder(self) -> str:

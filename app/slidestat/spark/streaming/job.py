@@ -26,8 +26,9 @@ from slidestat.spark.backfill.file_tasks import (
     LISTED_COLUMNS,
     is_here,
     parts_here,
-    ranked,
+    place_of,
     read_listed,
+    urls_of,
 )
 from slidestat.spark.delta import require_delta
 from slidestat.spark.errors import in_words
@@ -152,7 +153,7 @@ def origin(
         require_delta(spark, path)
         reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
         return Origin(reader.format("delta").load(path), name)
-    _require_no_table(files, path)
+    _require_no_table(files, place_of(spark, path).path)
     return Origin(
         _rows_of_files(spark, FileRecords.of(topology, {}, unit), str(source), path), name
     )
@@ -172,10 +173,12 @@ def _rows_of_files(spark: SparkSession, records: FileRecords, format: str, path:
             )
     reader = spark.readStream.option("maxBytesPerTrigger", _BYTES_PER_BATCH)
     reader = reader.option("maxFileAge", _FILE_AGE).option("recursiveFileLookup", True)
+    place = place_of(spark, path)
     try:
-        there = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
-        urls = there.inputFiles()
-        listed = reader.format("binaryFile").schema(there.schema).load(path)
+        there = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(place.path)
+        root = LakeFiles(spark).qualified(place.root)
+        urls = urls_of(there, root)
+        listed = reader.format("binaryFile").schema(there.schema).load(place.path)
     except PySparkException as error:
         raise SlidestatError(
             f"{path} cannot be read: {str(error).splitlines()[0]}", "Check the path."
@@ -185,12 +188,12 @@ def _rows_of_files(spark: SparkSession, records: FileRecords, format: str, path:
             f"{path} cannot be read: it has no files.",
             "Check the path; at least one file must be there, to see its columns.",
         )
-    on_disk = is_here(LakeFiles(spark).qualified(path))
-    records.require_columns([part.file for part in parts_here(ranked(urls), format)], path)
+    on_disk = is_here(root)
+    records.require_columns([part.file for part in parts_here(urls, format)], path)
     # Spark brings content only where it is asked for.
     content = f.lit(None).cast("binary").alias("content") if on_disk else f.col("content")
     return listed.select("path", content).mapInArrow(
-        partial(read_listed, records, format), LISTED_COLUMNS
+        partial(read_listed, records, format, root), LISTED_COLUMNS
     )
 
 
@@ -202,7 +205,7 @@ def _require_no_table(files: LakeFiles, path: str) -> None:
     whole = folder = files.qualified(path)
     while folder.strip("/:").count("/"):
         for log, what in TABLE_LOGS.items():
-            if log == _STREAM_LOG and folder == whole and files.exists(f"{folder}/{log}"):
+            if log == _STREAM_LOG and folder == whole and files.are_any(f"{folder}/{log}"):
                 continue
             if files.are_any(f"{folder}/{log}"):
                 advice = (
