@@ -11,9 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
 from slidestat.admin.topics import TopicRow
 from slidestat.cli.display.lines import show_topics
+from slidestat.cli.main import app
 from tests.commands import TIME_MS, ReadTopic, RunCli, WriteEvents
 from tests.conftest import MakeTopic
 
@@ -165,6 +168,47 @@ def test_streams_that_were_closed(closed: str) -> None:
         assert "Traceback" not in run.stderr
 
 
+def test_help_on_80_columns_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command, at any depth, cuts a word or keeps a docstring's line ends; each paragraph is one
+    text that a terminal breaks, and no switch has an opposite of its own.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "")
+    commands = [([], get_command(app))]
+    for path, command in commands:
+        for name, below in getattr(command, "commands", {}).items():
+            commands.append(([*path, name], below))
+        shown = CliRunner().invoke(app, [*path, "--help"]).output
+        assert "\u2026" not in shown, path
+        assert "--no-" not in shown, path
+        for paragraph in (command.help or "").split("\n\n"):
+            assert "\n" not in paragraph, path
+    assert ["spark", "backfill"] in [path for path, _ in commands]
+
+
+def test_commands_to_copy_have_quoted_names(
+    tmp_path: Path, topic_name: str, write_events: WriteEvents, run_cli: RunCli
+) -> None:
+    """A file whose path has a space is named as a shell takes it."""
+    file = tmp_path / "a topology.toml"
+    run_cli("topics", "create", topic_name, "--partitions", "2")
+    produced = run_cli("produce", str(write_events(500)), "--topic", topic_name)
+    assert produced.returncode == 0, produced.stderr
+    proposed = run_cli("init", topic_name, "--file", str(file), "--yes")
+    assert f"slidestat run '{file}'\n" in proposed.stdout
+    assert f"slidestat watch '{file}'\n" in proposed.stdout
+    assert f"`slidestat run '{file}'`" in run_cli("init", topic_name, "--file", str(file)).stderr
+    assert f"`slidestat run '{file}'` makes it" in run_cli("watch", str(file)).stderr
+    assert f"slidestat run '{file}'" in run_cli("dlq", "count", str(file)).stderr
+
+
+def test_tables_in_a_pipe_have_no_blanks_at_the_ends(run_cli: RunCli) -> None:
+    """A long fact of a topology makes no other line as long."""
+    run = run_cli("topology", "show", "web")
+    assert run.returncode == 0
+    assert [line for line in run.stdout.splitlines() if line != line.rstrip()] == []
+
+
 def test_a_list_of_topics_in_a_pipe_cuts_no_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,6 +353,15 @@ def test_mistakes(arguments: tuple[str, ...], message: str, advice: str, run_cli
     assert to_do.startswith("what to do: ")
     assert advice in to_do
     assert run.stdout == ""
+
+
+@pytest.mark.parametrize("port", ["0", "80000"])
+def test_a_port_that_cannot_be(port: str, run_cli: RunCli) -> None:
+    """It is refused before a broker is started for it."""
+    run = run_cli("broker", "--port", port)
+    assert run.returncode == 2
+    assert "Invalid value for '--port'" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 def test_schemas(run_cli: RunCli) -> None:

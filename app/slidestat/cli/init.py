@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from slidestat.cli.options import Bootstrap, OneObject, Registry
+from slidestat.cli.options import Bootstrap, OneObject, Registry, as_typed
 from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP
 
@@ -22,7 +22,7 @@ _FileOption = Annotated[
 _Topic = Annotated[str, typer.Argument(help="The topic of your events.")]
 _RunOption = Annotated[bool, typer.Option("--run", help="Run the topology at once.")]
 _NameOption = Annotated[
-    str | None, typer.Option(help="The topology's name; by default the topic's.")
+    str | None, typer.Option(metavar="NAME", help="The topology's name; by default the topic's.")
 ]
 _RecordsOption = Annotated[
     int,
@@ -112,8 +112,8 @@ def init(
                 )
             )
         return
-    print(f"\nRead {path}, then: slidestat run {path}")
-    print(f"and beside it:     slidestat watch {path}")
+    print(f"\nRead {path}, then: {as_typed('run', str(path))}")
+    print(f"and beside it:     {as_typed('watch', str(path))}")
 
 
 def _require_new(path: Path) -> None:
@@ -123,7 +123,7 @@ def _require_new(path: Path) -> None:
     if path.exists():
         raise SlidestatError(
             f"{path} exists already.",
-            f"Run it with `slidestat run {path}`, or give another name with --file.",
+            f"Run it with `{as_typed('run', str(path))}`, or give another name with --file.",
         )
 
 

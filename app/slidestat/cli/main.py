@@ -5,9 +5,11 @@ What a command needs is imported inside it, so that `slidestat --help` answers a
 
 import codecs
 import errno
+import inspect
 import json
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -97,7 +99,13 @@ def _slidestat(
 @app.command()
 def broker(
     port: Annotated[
-        int | None, typer.Option(help=f"Port of 127.0.0.1; {BROKER_PORT} or a free one by default.")
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=1,
+            max=65_535,
+            help=f"Port of 127.0.0.1; {BROKER_PORT} or a free one by default.",
+        ),
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Keep topics here; without it they end with the broker.")
@@ -130,7 +138,10 @@ def topology_show(
         ),
     ] = None,
     asyncapi: Annotated[
-        bool, typer.Option(help="Instead, an AsyncAPI document of its topics and their records.")
+        bool,
+        typer.Option(
+            "--asyncapi", help="Instead, an AsyncAPI document of its topics and their records."
+        ),
     ] = False,
 ) -> None:
     """Show a topology's topics, windows, statistics with their errors, and memory a key.
@@ -173,7 +184,7 @@ def topology_show(
 def schema(
     record: Annotated[
         str | None,
-        typer.Argument(metavar="event|emission|dead-letter-headers|...", help="Which record's."),
+        typer.Argument(metavar="[RECORD]", help="Such as event, emission or dead-letter-headers."),
     ] = None,
     form: Annotated[
         SchemaForm, typer.Option("--format", help="JSON Schema, or Avro's.")
@@ -215,6 +226,12 @@ def demo(
     from slidestat.demo.run import run_demo
 
     run_demo(bootstrap=bootstrap)
+
+
+for _group in (app, topics_app, topology_app, dlq_app, spark_app):
+    for _info in _group.registered_commands:
+        # A docstring's lines end where the code's do: a terminal has others, and breaks them anew.
+        _info.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(_info.callback) or "")
 
 
 def _tell_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

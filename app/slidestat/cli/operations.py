@@ -22,6 +22,7 @@ from slidestat.cli.options import (
     TopologyArgument,
     TopologyOption,
     ValueColumn,
+    as_typed,
 )
 from slidestat.errors import SlidestatError, unknown
 from slidestat.log import TIME_FORM
@@ -102,7 +103,9 @@ def doctor(
 ) -> None:
     """Check Python, codecs, compiled kernels, disk, Java, the brokers and what they allow.
 
-    Ends with 1 if something is bad. Example: slidestat doctor requests.toml
+    Ends with exit code 1 if something is bad.
+
+    Example: slidestat doctor requests.toml
     """
     import msgspec
 
@@ -147,7 +150,7 @@ def alertmanager(
     topic = require_alert_topic(declared)
 
     def reader() -> AlertReader:
-        partitions = require_topic(bootstrap, topic, f"slidestat run {topology}")
+        partitions = require_topic(bootstrap, topic, as_typed("run", topology))
         return AlertReader(bootstrap, topic, range(partitions), from_beginning=True)
 
     # One that is no longer declared will never be over.
@@ -261,7 +264,7 @@ def _topic(name: str, late: bool, bootstrap: str) -> str:
 
     declared = load_declaration(name)
     topic = declared.late_topic if late else declared.dead_letter_topic
-    require_topic(bootstrap, topic, f"slidestat run {name}")
+    require_topic(bootstrap, topic, as_typed("run", name))
     return topic
 
 

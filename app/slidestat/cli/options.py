@@ -1,5 +1,6 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands have, and commands as one types them."""
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -36,9 +37,9 @@ TimeUnitOption = Annotated[
     TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
 ]
 # Of files whose rows are events of a topology; by default they are called as its fields.
-KeyColumn = Annotated[str | None, typer.Option(help="Column of the key.")]
-TimeColumn = Annotated[str | None, typer.Option(help="Column of the event time.")]
-ValueColumn = Annotated[str | None, typer.Option(help="Column of the value.")]
+KeyColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the key.")]
+TimeColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the event time.")]
+ValueColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the value.")]
 LakeOption = Annotated[
     str, typer.Option("--lake", metavar="DIR|URL", help="Where the Parquet files are kept.")
 ]
@@ -56,3 +57,8 @@ EveryOption = Annotated[
         "there and end.",
     ),
 ]
+
+
+def as_typed(*words: str) -> str:
+    """Return the command with these words as a shell takes it, whatever a file's name has in it."""
+    return shlex.join(["slidestat", *words])

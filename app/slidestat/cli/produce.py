@@ -30,7 +30,8 @@ _TimeOption = Annotated[str, typer.Option(metavar="COLUMN", help="Column of the 
 _ValueOption = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMN", help="Column of the values; `value`, or none beside --with or --text."
+        metavar="COLUMN",
+        help="Column of the values; default: value, but none with --with or --text.",
     ),
 ]
 _MoreOption = Annotated[
@@ -38,12 +39,14 @@ _MoreOption = Annotated[
     typer.Option(
         "--with",
         metavar="COLUMN",
-        help="Send this column too, under its name; of CSV what writes a number is one. Repeat it.",
+        help="Send this column too, under its name; numbers in CSV become numbers. Repeat it.",
     ),
 ]
 _TextOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", help="As --with, all as texts: zip codes, versions. Repeat it."),
+    typer.Option(
+        metavar="COLUMN", help="As --with, but all as texts: zip codes, versions. Repeat it."
+    ),
 ]
 _RateOption = Annotated[
     float | None, typer.Option(min=0.001, help="Send at most this many events a second.")

@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from slidestat.cli.operations import require_alert_topic
-from slidestat.cli.options import NAME_OR_FILE, TOPOLOGY, Bootstrap, Registry, TopologyArgument
+from slidestat.cli.options import (
+    NAME_OR_FILE,
+    TOPOLOGY,
+    Bootstrap,
+    Registry,
+    TopologyArgument,
+    as_typed,
+)
 from slidestat.errors import SlidestatError
 from slidestat.options import DEFAULT_BOOTSTRAP
 
@@ -70,7 +77,7 @@ def watch(
             if (note := undeclared_note(declared, statistic)) is not None:
                 print(note, file=sys.stderr, flush=True)
         topic = require_alert_topic(declared) if alerts else declared.output_topic
-        create_command = f"slidestat run {topology}"
+        create_command = as_typed("run", topology)
     assert topic is not None  # noqa: S101  # The check above.
     partitions = require_topic(bootstrap, topic, create_command)
     if alerts:
@@ -136,7 +143,9 @@ _AgoOption = Annotated[
 ]
 UrlOption = Annotated[
     str | None,
-    typer.Option(help="A worker of the group; without it, one that runs on this machine."),
+    typer.Option(
+        metavar="URL", help="A worker of the group; without it, one that runs on this machine."
+    ),
 ]
 DataDirOption = Annotated[
     Path | None, typer.Option(help="The --data-dir of a worker on this machine, if it has one.")
@@ -158,8 +167,7 @@ def query(
     data_dir: DataDirOption = None,
     as_json: WorkersJson = False,
 ) -> None:
-    """Ask running workers for a key's figures over any windows, as they are now or were some time
-    ago.
+    """Ask running workers for a key's figures over any windows, now or some time ago.
 
     Example: slidestat query flights JFK --window 7d --statistic count
     """
@@ -192,7 +200,7 @@ def top(
         ),
     ] = None,
     largest: Annotated[
-        int | None, typer.Option(metavar="N", help="How many keys, the largest first; 10.")
+        int | None, typer.Option(metavar="N", help="How many keys, the largest first; default: 10.")
     ] = None,
     smallest: Annotated[
         int | None, typer.Option(metavar="N", help="How many keys, the smallest first.")
@@ -239,8 +247,9 @@ def mcp(
     url: UrlOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Serve the questions of running workers to an assistant, over standard input and output, by
-    the Model Context Protocol. Nothing can be changed with it.
+    """Answer an assistant's questions from running workers, by the Model Context Protocol.
+
+    It reads standard input and writes to standard output. It can change nothing.
 
     Example: slidestat mcp --url http://127.0.0.1:6066
     """

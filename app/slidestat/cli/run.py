@@ -87,6 +87,7 @@ _WebHostOption = Annotated[
 _WebPortOption = Annotated[
     int | None,
     typer.Option(
+        metavar="PORT",
         min=0,
         max=65_535,
         help=f"At which port; by default the first free one from {FIRST_PORT} on.",
@@ -102,6 +103,7 @@ _CheckpointIntervalOption = Annotated[
 _WorkersOption = Annotated[
     int | None,
     typer.Option(
+        metavar="N",
         min=0,
         help="How many processes share the partitions; one more restarts those that die. 0: one"
         " for each core.",

@@ -123,8 +123,9 @@ def backfill(
     master: MasterOption = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Compute a topology's statistics, alerts and synopses of history, as a worker would have; of a
-    referee, its answers or rankings.
+    """Compute a topology's statistics, alerts and synopses of history, as a worker would have.
+
+    Of a referee, its answers or rankings.
 
     Example: slidestat spark backfill flights --lake lake --files flights.parquet --key origin
     --time date --value delay --synopses 1d

@@ -1,7 +1,6 @@
 """Start a worker: check what it needs, make what is missing, and run it."""
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from slidestat.admin.first_start import prepare_first_start
 from slidestat.admin.other_groups import OtherGroups
 from slidestat.admin.worker_topics import check_sizes, prepare_topics, remarks_on_times
 from slidestat.cli.display.topology import footprint_line
+from slidestat.cli.options import as_typed
 from slidestat.declare.declared import Declared, require_one_worker
 from slidestat.declare.referee import Referee
 from slidestat.declare.topology import Topology
@@ -142,7 +142,7 @@ def letter_command(typed: str, bootstrap: str) -> str:
     """Return the command that shows a topology's dead letters, as it would be typed here."""
     usual = os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
     at = [] if bootstrap == usual else ["--bootstrap", bootstrap]
-    return shlex.join(["slidestat", "dlq", "show", typed, *at])
+    return as_typed("dlq", "show", typed, *at)
 
 
 class _Source(NamedTuple):

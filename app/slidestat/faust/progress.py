@@ -12,7 +12,7 @@ from slidestat.engine.records import NO_TIME
 from slidestat.log import log_event
 from slidestat.schemas.dead_letter import Reason
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
-from slidestat.text import reasons_text, timestamp_text
+from slidestat.text import counted, reasons_text, timestamp_text
 
 _EVERY_S = 5.0
 # One in so many is more than what comes late by chance.
@@ -77,7 +77,7 @@ class Progress:
         others += f"; fields lacked by {left_out}" if left_out else ""
         self._say(
             "progress",
-            f"{counters.read:,} records read of its partitions, {rate:,.0f}/s now;"
+            f"{counted(counters.read, 'record')} read of its partitions, {rate:,.0f}/s now;"
             f" {counters.counted:,} counted, {counters.dead:,} dead, {counters.late:,} late"
             f"{others}; newest event {newest}",
             records_per_second=round(rate),

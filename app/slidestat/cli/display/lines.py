@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
+from slidestat.cli.options import as_typed
 from slidestat.errors import SlidestatError, unknown
 from slidestat.schemas.avro import emission_schema
 from slidestat.schemas.emission import Emission
@@ -192,7 +193,7 @@ def result_lines(plan: "ReplayPlan", declared: str) -> Iterator[str]:
     topology = plan.topology
     yield f"Replayed: {topology.output_topic} is complete up to there."
     if plan.in_place:
-        yield f"To go on from there: slidestat run {declared}"
+        yield f"To go on from there: {as_typed('run', declared)}"
     elif plan.moved_from:
         yield (
             "To keep it up to date beside the live group, which goes on moving the records, run"
@@ -221,11 +222,15 @@ def _since(silent_until: int | None) -> str:
 def sample_lines(sample: "Sample", proposal: "Proposal") -> Iterator[str]:
     """Yield lines about the topic, the guesses and their reasons, and the warnings."""
     rate = sample.records_per_second
-    pace = f", which came at about {rate:,.0f} a second" if rate is not None else ""
-    yield (
-        f"topic       {sample.topic}: {sample.topic_records:,} records in {sample.partitions}"
-        f" partitions{pace}"
+    pace = ""
+    if rate is not None:
+        about = f"about {rate:,.0f}" if rate >= 1 else "less than 1"
+        pace = f", which came at {about} a second"
+    records, partitions = (
+        counted(count, noun)
+        for count, noun in ((sample.topic_records, "record"), (sample.partitions, "partition"))
     )
+    yield f"topic       {sample.topic}: {records} in {partitions}{pace}"
     yield f"looked at   {len(sample.records):,}, from the first to the newest"
     for what, guess in (
         ("key", proposal.key),
@@ -301,11 +306,15 @@ def print_whole(console: Console, table: Table, least: int = 0) -> None:
     """Print a table that needs `least` columns to be read; in a pipe, which has no width, each row
     on one line, where grep finds the longest name.
     """
-    if not console.is_terminal:
-        console.width = console.measure(table, options=console.options.update(width=10_000)).maximum
-    elif console.width < least:
-        console.width = least
-    console.print(table)
+    if console.is_terminal:
+        console.width = max(console.width, least)
+        console.print(table)
+        return
+    console.width = console.measure(table, options=console.options.update(width=10_000)).maximum
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
 
 
 def show_outcomes(outcomes: Sequence["TopicOutcome"], *, as_json: bool) -> None:
@@ -398,4 +407,4 @@ def report_lines(report: "SeedReport", declared: str) -> Iterator[str]:
             yield f"            refused as {reason}, such as: {plain_detail(detail)}"
         if it.firing:
             yield f"            alerts that fire, and were written: {len(it.firing):,}"
-    yield f"Seeded. To go on with the topic: slidestat run {declared}"
+    yield f"Seeded. To go on with the topic: {as_typed('run', declared)}"

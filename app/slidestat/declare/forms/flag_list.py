@@ -34,7 +34,7 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "statistics": Flag(
         "--statistic",
         "KIND[:FIELD][:NAME=VALUE]...",
-        "Such as count, or quantile:took.ms:quantiles=0.5,0.99:epsilon=0.02; repeat it; "
+        "Such as count, or quantile:ms:epsilon=0.02; repeat it; "
         "default: count, mean, deviation, minimum, maximum, quantiles.",
         repeats=True,
     ),
@@ -109,7 +109,7 @@ TOPOLOGY_FLAGS: dict[str, Flag] = {
     "rankings": Flag(
         "--ranking",
         "NAME:BY:largest=N",
-        'Of keys, for a referee to write: "slowest:p99_5m:largest=20:having=count_5m >= 100".',
+        "Of keys, for a referee to write: slow:p99_5m:largest=20.",
         repeats=True,
     ),
     "slos": Flag(
