@@ -111,9 +111,14 @@ def test_damaged_jars_are_found_and_fetched_again(
 
 
 def test_a_registry_that_fails_now_and_then_is_asked_again(
-    cache: Path, real_jars: list[Path], monkeypatch: pytest.MonkeyPatch
+    cache: Path,
+    real_jars: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Refusals and wrong content are tried again until the right content comes."""
+    """Refusals and wrong content are tried again until the right content comes; a log says at once
+    what it waits for.
+    """
     monkeypatch.setattr(jars, "_FIRST_PAUSE_S", 0.0)
     damaged = next(cache.glob("re2j-*.jar"))
     damaged.unlink()
@@ -133,6 +138,9 @@ def test_a_registry_that_fails_now_and_then_is_asked_again(
     monkeypatch.setattr(jars, "download", download)
     kafka_classpath()
     assert tries == 3
+    assert capsys.readouterr().err == f"Fetching Apache Kafka {KAFKA_VERSION}\n"
+    kafka_classpath()
+    assert capsys.readouterr().err == ""
     assert damaged.read_bytes() == good.read_bytes()
 
 

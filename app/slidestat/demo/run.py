@@ -301,7 +301,7 @@ def _broker(bootstrap: str | None, console: Console) -> Iterator[str]:
         console.print(f"Kafka: {bootstrap}")
         yield bootstrap
         return
-    console.print("Kafka: starting a broker (the first time its jars are downloaded, 43 MB) …")
+    console.print("Kafka: starting a broker (the first time its jars are downloaded, 44 MB) …")
     with LocalBroker() as broker:
         console.print(f"Kafka: {broker.bootstrap_servers}, log {broker.log_path}", soft_wrap=True)
         yield broker.bootstrap_servers

@@ -466,8 +466,8 @@ def _cluster_id(data: Path) -> str | None:
 
 def _port_taken(port: int) -> SlidestatError:
     return SlidestatError(
-        f"Port {port} of {HOST} is used by another process.",
-        "Stop that process, or name another port.",
+        f"Port {port} of {HOST} is used by another process, or this user may not take it.",
+        "Stop that process, or name another port, above 1023.",
     )
 
 
