@@ -92,12 +92,12 @@ def over(
 ) -> Frame:
     """Return the figures of a DataFrame's rows, with their bounds, as a DataFrame of its kind.
 
-    `frame` is one of pandas or Polars, a table of Arrow, or what else hands out Arrow's streams.
+    `frame` is one of pandas or Polars, a table of Arrow, or anything that gives out Arrow's streams.
     With statistics alone there is one window, of all rows from the first time to the last; with
     `every` ("5m"), one for each length in `windows` ("1h"), by default `every` itself, at each of
-    its multiples, as a worker has them. `key`, `time` and `value` are the columns of these; other
-    fields are columns of their own names. A topology has all of that itself: the figures are those
-    of a worker that reads the rows in order of time, and goes on until all windows are empty.
+    its multiples, as a worker has them. `key`, `time` and `value` name the columns of these; other
+    fields are columns of their own names. A topology declares all of that itself: the figures are
+    those of a worker that reads the rows in order of time, and goes on until all windows are empty.
 
     Whole numbers of time count `unit`s: "s", "ms", "us" or "ns". Times without a zone are UTC. Rows
     may be in any order; those that are no events, as they have no time, are left out with a

@@ -39,14 +39,14 @@ _logging: WeakSet[faust.App] = WeakSet()
 def attach(
     app: faust.App, topology: Declared, *, data_dir: str | Path | None = None, registry: str = ""
 ) -> TopicT:
-    """Have the workers of `app` compute a topology, and return the topic of its output, which
-    agents of `app` can read: emissions, dictionaries where it writes rows in JSON, bytes where it
-    writes them in another format.
+    """Have the workers of `app` compute a topology, and return the topic of its output for agents
+    of `app`. They read emissions; dictionaries if it writes rows in JSON, bytes if it writes rows
+    in another format.
 
     The brokers are those of `app`; their security is read from the environment, as by `slidestat
-    run`. `data_dir` None takes a folder of the user's that no other worker holds; `registry` is the
-    schema registry of what is in Avro. Raises SlidestatError for what is no application or no
-    topology.
+    run`. Without `data_dir`, tables are in a folder of the user's that no other worker holds.
+    `registry` is the URL of the schema registry, for what is in Avro. Raises SlidestatError if one
+    of them is no application or no topology.
     """
     if not isinstance(app, faust.App) or not isinstance(topology, Topology | Referee):
         raise SlidestatError(

@@ -135,9 +135,9 @@ def alertmanager(
 ) -> None:
     """Send the alerts of a topology that fire to one or several Alertmanagers, until Ctrl-C.
 
-    Credentials are in ALERTMANAGER_USERNAME and ALERTMANAGER_PASSWORD, or in ALERTMANAGER_TOKEN;
-    with _FILE behind its name a variable names the file of a secret. ALERTMANAGER_CA_FILE is that
-    of a private authority.
+    Credentials are in ALERTMANAGER_USERNAME and ALERTMANAGER_PASSWORD, or in ALERTMANAGER_TOKEN.
+    A secret may be in a file that ALERTMANAGER_PASSWORD_FILE or ALERTMANAGER_TOKEN_FILE names.
+    ALERTMANAGER_CA_FILE names the certificates of a private authority.
 
     Example: slidestat alertmanager latency.toml --url http://127.0.0.1:9093
     """

@@ -47,12 +47,12 @@ _status = msgspec.json.Decoder(TopologyStatus).decode
 class Client:
     """A client of the worker at `url`, which answers for all workers of its group.
 
-    Each method raises SlidestatError for an error in the worker's answer, and where none answers.
+    Each method raises SlidestatError if the worker answers with an error, or none answers.
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        """Create the client; without a `token` it is that of SLIDESTAT_WEB_TOKEN, or of the file
-        that SLIDESTAT_WEB_TOKEN_FILE names. Raises SlidestatError for a URL that is none.
+        """Create the client. Without a `token` it takes that of SLIDESTAT_WEB_TOKEN, or of the file
+        that SLIDESTAT_WEB_TOKEN_FILE names. Raises SlidestatError for what is no URL.
         """
         seen = checked_address(url, "worker", "http://127.0.0.1:6066")
         if seen != url:
@@ -105,8 +105,8 @@ class Client:
     async def keys(
         self, topology: str, *, prefix: str = "", after: str = "", limit: int = KEYS_OF_A_PAGE
     ) -> KeyPage:
-        """Return a page of the keys that begin with `prefix`, behind the key `after`, which is the
-        `next_after` of the page before.
+        """Return a page of the keys that begin with `prefix`. It begins behind the key `after`: for
+        the next page, give the `next_after` of this one.
         """
         asked = {"prefix": prefix, "after": after, "limit": limit}
         return await self._ask(_keys, topology, "keys", **asked)
@@ -156,8 +156,8 @@ class Client:
         smallest: int | None = None,
         having: str = "",
     ) -> RankingAnswer:
-        """Return the keys of the largest or the smallest figures, each with the places between
-        which it is.
+        """Return the keys with the largest or the smallest figures, each with the first and the
+        last place that it may have.
         """
         given = {"by": by, "largest": largest, "smallest": smallest, "having": having or None}
         return await self._ask(decode_ranking, topology, "ranking", **given)

@@ -66,10 +66,10 @@ def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
     or, of a topology of a sequence, `window_end_seq`, its number, with NULL for both times;
     `statistic`, `quantile`, `item`, `at_least` and `below`, which distinguish figures of a window,
     NULL where they do not apply; `window_ms` or `window_events`, its length; `window`, the name of
-    one of the calendar; `estimate`, `lower`
-    and `upper`; what is promised (`relative_error` and the others of the schema of emissions); and
-    `provisional`. Figures that came twice, or were replaced, are there once: the newest. The start
-    of a window of events, or of all since a key's first one, is NULL.
+    one of the calendar; `estimate`, `lower` and `upper`; what is promised (`relative_error` and the
+    others of the schema of emissions); and `provisional`. Of figures that came twice, or were
+    replaced, the newest is there. The start of a window of events, or of all since a key's first
+    one, is NULL.
 
     `spark` may be a session of Spark Connect: then the server reads the lake.
 

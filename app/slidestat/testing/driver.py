@@ -63,8 +63,9 @@ class TopologyDriver:
     `advance_to` and `close_windows`. `partitions` is the source's number of partitions; a record
     goes where Kafka's clients would send its key, or to the one that is given: a key that is on two
     partitions stops it with a SlidestatError, as it does a worker. With `repartition` a record goes
-    by the topology's key, wherever it comes from. `alerts` has the changes of the topology's
-    alerts; `published` has what the partitions publish for a referee, again after a restart.
+    to the partition of the topology's key, wherever it comes from. `alerts` has the changes of the
+    topology's alerts; `published` has what the partitions publish for a referee, again after a
+    restart.
 
     `schemas` are those of a source in Avro or Protobuf, as their text, by their numbers or GUIDs in
     the registry; events are sent by the last one, whose GUID is in a header.
@@ -122,8 +123,8 @@ class TopologyDriver:
         timestamp: int = NO_TIMESTAMP,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Send records of any bytes, also bad ones, under one Kafka key and with the same headers;
-        None is a null record.
+        """Send records of any bytes, also bad ones, under one Kafka key and with the same headers.
+        None is a record without a value.
         """
         for name, given in (("key", key), *(("a value", value) for value in values)):
             if not isinstance(given, bytes | None):
@@ -332,10 +333,10 @@ class TopologyDriver:
     def ranking(
         self, by: str, *, largest: int | None = None, smallest: int | None = None, having: str = ""
     ) -> RankingAnswer:
-        """Return the keys of the largest figures, or the smallest, as `slidestat top` shows them:
-        as of the watermark; 10 unless a number is given.
+        """Return the keys with the largest figures, or the smallest, as `slidestat top` shows them,
+        as of the watermark. There are 10 unless a number is given.
 
-        Raises SlidestatError, naming the parameter, for what there is not.
+        Raises SlidestatError, naming the parameter, if there is no such figure.
         """
         question = LiveRanking.of_sizes(self.topology, by, largest, smallest, having)
         parts = []
