@@ -92,7 +92,7 @@ def over(
 ) -> Frame:
     """Return the figures of a DataFrame's rows, with their bounds, as a DataFrame of its kind.
 
-    `frame` is one of pandas or Polars, a table of Arrow, or anything that gives out Arrow's streams.
+    `frame` is of pandas or Polars, a table of Arrow, or anything that gives out Arrow's streams.
     With statistics alone there is one window, of all rows from the first time to the last; with
     `every` ("5m"), one for each length in `windows` ("1h"), by default `every` itself, at each of
     its multiples, as a worker has them. `key`, `time` and `value` name the columns of these; other

@@ -223,7 +223,7 @@ class EventTime(NamedTuple):
             value = value.get(part) if isinstance(value, dict) else None
         time = value.get(name) if isinstance(value, dict) else None
         if type(time) is int or isinstance(time, Decimal):
-            value[name] = self.format.written(int(time * 1_000 // to_a_second))
+            value[name] = self.format.written(Fraction(time) * 1_000 // to_a_second)
 
 
 AVRO = "AVRO"
