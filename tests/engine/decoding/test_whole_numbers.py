@@ -355,6 +355,16 @@ def test_a_number_beyond_all_doubles_is_no_number_to_a_condition(text: str) -> N
         assert is_passed_over(declared, record) is (meant is False)
 
 
+@pytest.mark.parametrize("text", ["1e400", "-1e309", "7" * 4_301, "7e9999"])
+@pytest.mark.parametrize(
+    "where", ["cast(n as varchar) like '1%'", "try_cast(n as double) is null", "n || '' <> '7'"]
+)
+def test_a_condition_never_reads_the_digits_of_another_number(where: str, text: str) -> None:
+    """Of one that nobody reads in full it has none."""
+    columns = EventDecoder(_topology(where=where)).decode([_event(text)])
+    assert [refusal.reason for refusal in columns.refusals] == [Reason.NOT_COMPUTABLE]
+
+
 @pytest.mark.parametrize("text", DIGITS)
 def test_a_number_beyond_all_doubles_ends_no_reading(text: str) -> None:
     """As number and item at once, in a condition, computed, and where no statistic reads it."""

@@ -200,7 +200,8 @@ def _written(number: object) -> int | Decimal | None:
 # A record that the reader refuses is judged here on its own, whatever is in it: it may be one that
 # is not asked for.
 
-_BEYOND = 10**400
+# In place of a number beyond all doubles, which is of no sort, as a list is.
+_BEYOND = object()
 
 
 class StructConditions:
@@ -242,7 +243,7 @@ class StructConditions:
 
 
 def _value(raw: msgspec.Raw | None) -> object:
-    """Return what JSON writes; of a number beyond all doubles, one that is such, too."""
+    """Return what JSON writes; of a number beyond all doubles `_BEYOND`."""
     if raw is None:
         return None
     try:
