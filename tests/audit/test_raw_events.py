@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slidestat.declare.forms.resolved import resolved
-from slidestat.declare.statistics import Distinct
+from slidestat.declare.statistics import Count, Distinct
 from slidestat.declare.topology import Topology
 from slidestat.engine.decoding.decoder import EventDecoder
 from slidestat.spark.audit.declaration import Declaration, declaration_of
@@ -105,6 +105,38 @@ def test_a_number_whose_double_is_whole_is_one_item(number: bytes, item: str) ->
     record = b'{"key":"k","time":%d,"value":1,"user":%b}' % (STAMP_MS, number)
     assert check(asked, [record]) == 1
     assert read(declared(asked), RawRecord(b"k", record, STAMP_MS)) == ("k", STAMP_MS, [item])
+
+
+LARGE = (
+    *(b"9007199254740993.5", b"9223372036854775808", b"18446744073709551616", b"1e22", b"1e31"),
+    *(b"1267650600228229401496703205376", b"1.2676506002282294e30", b"9" * 40, b"9" * 400),
+    *(b"20251125", b"20251125.0", b"1e309", b"[]", b"true", b'"20251125"', b'" 7 "'),
+)
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        *("-n as m", "cast(n as varchar) as m", "try_cast(n as varchar) as m"),
+        *("try_cast((n) as double) as m", "cast(n as bigint) as m", "cast(n as timestamp) as m"),
+        *("coalesce(try_cast(n as varchar), 'x') as m", "cast(n + 0 as varchar) as m"),
+        # One that is a number elsewhere is no text in its cast.
+        *("try_cast(n as varchar) || cast(n + 0 as varchar) as m", "n * 2 as m"),
+    ],
+)
+def test_what_is_computed_of_large_numbers_is_read_alike(computed: str) -> None:
+    """As an item, as a key, and by a condition."""
+    batch = [
+        b'{"key":"k","time":%d,"value":1,"user":"u","n":%b}' % (STAMP_MS, n) for n in (*LARGE, b"7")
+    ]
+    item = replace(
+        TOPOLOGIES["a sum"], computed=(computed,), statistics=(Count(), Distinct(field="m"))
+    )
+    meant = computed.removesuffix(" as m")
+    condition = f"{meant} >= {7 if meant[0] in '-n' or 'varchar' not in meant else repr('7')}"
+    key = replace(item, key_field="m", statistics=(Count(),))
+    for asked in (item, key, replace(key, key_field="key", computed=(), where=condition)):
+        check(asked, batch)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Conditions say of every event what SQL says."""
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -127,8 +128,9 @@ def test_values_are_those_that_an_audit_finds(node: Node, rows: Rows) -> None:
     wrong = [False] * len(rows) if errors is None else errors.tolist()
     by_row: list[object] = []
     for row in rows:
+        written = {n: Decimal(repr(x)) if isinstance(x, float) else x for n, x in row.items()}
         try:
-            by_row.append(audited(text_of(node), row))
+            by_row.append(audited(text_of(node), written))
         except NotComputableError:
             by_row.append("error")
     assert ["error" if w else x for x, w in zip(found, wrong, strict=True)] == by_row

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_05UP, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -61,14 +61,82 @@ class NotComputableError(Exception):
     """An error of a part that decides the outcome and cannot be computed."""
 
 
+# Of a field that is only cast: it is read as a text, as an item is.
+_IS_TEXT = "is_text"
+
+
 @lru_cache(maxsize=1_000)
-def _tree(text: str) -> Tree:
-    return parse_one(text, into=exp.Condition)
+def _tree(text: str, *, is_truth: bool = False) -> Tree:
+    tree = parse_one(text, into=exp.Condition)
+    parts = _Parts()
+    parts.join([tree], *[_KNOWN] * is_truth)
+    for field in parts.fields:
+        field.meta[_IS_TEXT] = parts.are_text(tuple(_names(field)))
+    return tree
+
+
+_KNOWN = "known"
+
+
+class _Parts:
+    """Which parts of an expression are of one sort, by names for these, and its `fields`; all whose
+    sort shows are `_KNOWN`.
+    """
+
+    def __init__(self) -> None:
+        self.fields: list[Tree] = []
+        self._cast: list[object] = []
+        self._same_as: dict[object, object] = {}
+
+    def are_text(self, name: object) -> bool:
+        """Return whether parts of this name are read as texts: they are cast, and no sort shows."""
+        root = self._root(name)
+        return root != self._root(_KNOWN) and root in map(self._root, self._cast)
+
+    def of(self, tree: Tree) -> object:
+        """Return the name of the sort of a part, with all that follows for its own parts."""
+        match tree:
+            case exp.Paren():
+                return self.of(tree.this)
+            case exp.Column() | exp.Dot():
+                self.fields.append(tree)
+                return tuple(_names(tree))
+            case exp.Null():
+                return id(tree)
+            case exp.Coalesce():
+                return self.join([tree.this, *tree.expressions])
+            case exp.Case():
+                branches = [branch.args["true"] for branch in tree.args["ifs"]]
+                self.join([branch.this for branch in tree.args["ifs"]], _KNOWN)
+                return self.join([*branches, tree.args["default"]])
+            case exp.Cast():
+                self._cast.append(self.of(tree.this))
+            case exp.Is() if isinstance(tree.expression, exp.Null):
+                self.of(tree.this)
+            case exp.In():
+                self.join([tree.this, *tree.expressions])
+            case _ if type(tree) in _COMPARE:
+                self.join([tree.this, tree.expression])
+            case _:
+                self.join(list(tree.iter_expressions()), _KNOWN)
+        return _KNOWN
+
+    def join(self, trees: Sequence[Tree], *known: object) -> object:
+        """Note that parts are of one sort, and return its name."""
+        names = [*known, *map(self.of, trees)]
+        for name in names[1:]:
+            self._same_as[self._root(name)] = self._root(names[0])
+        return names[0] if names else _KNOWN
+
+    def _root(self, name: object) -> object:
+        while self._same_as.get(name, name) != name:
+            name = self._same_as[name]
+        return name
 
 
 def holds(condition: str, fields: Mapping[str, Any]) -> bool:
     """Return whether a condition is true of an event's fields; raises NotComputableError."""
-    return _value(_tree(condition), fields) is True
+    return _value(_tree(condition, is_truth=True), fields) is True
 
 
 def computed(expression: str, fields: Mapping[str, Any]) -> Value:
@@ -208,6 +276,26 @@ def _as_text(value: Number | str | bool) -> str:
     return str(int(value)) if is_short else msgspec.json.encode(value).decode()
 
 
+# So many are taken of a number that is not whole; what is left out shows in the last one.
+_DIGITS = Context(prec=60, rounding=ROUND_05UP)
+
+
+def item_text(written: int | Decimal) -> str:
+    """Return what a number is called as an item: a whole one, or one from 2^53 on, by its digits,
+    others, and those from 2^100 on that were not written as whole ones, by the shortest text of
+    their double, which may be whole.
+    """
+    is_short = -MOST_WHOLE < written < MOST_WHOLE
+    if isinstance(written, int) or (is_short and written == written.to_integral_value()):
+        return str(int(written))
+    if is_short and abs(float(written)) >= _EXACT:
+        return f"{_DIGITS.create_decimal(written):f}".rstrip("0")
+    nearest = float(written)
+    if is_short and nearest.is_integer():
+        return str(int(nearest))
+    return msgspec.json.encode(nearest).decode()
+
+
 def _not_computable() -> Any:
     raise NotComputableError
 
@@ -264,24 +352,26 @@ def _kind(value: Value) -> type:
 
 def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
     found = _at(tree, fields)
-    if found is None or isinstance(found, str | bool):
-        return found
     if isinstance(found, dict | list):
         raise NotComputableError
+    if tree.meta[_IS_TEXT] and isinstance(found, int):
+        return _as_text(found) if isinstance(found, bool) else item_text(found)
+    if found is None or isinstance(found, str | bool):
+        return found
     try:
         nearest = number(found)
     except OverflowError as error:
         raise NotComputableError from error
     if math.isinf(nearest):
         raise NotComputableError
-    return nearest
+    return item_text(found) if tree.meta[_IS_TEXT] else nearest
 
 
 def number(written: int | Decimal | float) -> Number:
     """Return a number's nearest double; one in [2^53, 2^100) that is no double, as it is."""
     nearest = float(written)
     is_decimal = not isinstance(written, int)
-    if abs(nearest) < _EXACT or written == nearest or (is_decimal and abs(nearest) >= MOST_WHOLE):
+    if abs(nearest) < _EXACT or written == nearest or (is_decimal and abs(written) >= MOST_WHOLE):
         return nearest
     if written != int(written):
         return Fraction(written)

@@ -29,6 +29,7 @@ from slidestat.spark.audit.events.conditions import (
     computed,
     holds,
     iso_microseconds,
+    item_text,
 )
 from slidestat.spark.audit.events.plain_reader import Events, PlainReader, Records
 from slidestat.spark.audit.events.runs import pack, run_columns
@@ -167,8 +168,9 @@ def _of(declaration: Declaration, fields: object, path: Path) -> object:
     except NotComputableError as error:
         raise UnreadableError from error
     if isinstance(value, float) and not isinstance(value, Rounded):
-        is_whole = value.is_integer() and abs(value) < _EXACT
-        return int(value) if is_whole else Decimal(repr(value))
+        if not value.is_integer():
+            return Decimal(repr(value))
+        return int(value) if abs(value) < MOST_WHOLE else Decimal(value)
     return value
 
 
@@ -283,31 +285,15 @@ def _text(value: object, as_item: bool) -> str | None:
         case bool() if as_item:
             return "true" if value else "false"
         case int() if type(value) is int and (as_item or _is_double(value)):
-            return _item(value) if as_item else str(value)
+            return item_text(value) if as_item else str(value)
         case Rounded() if not as_item:
             return repr(float(value))
         case Fraction() if not as_item:  # As it was written; as an item it is refused.
             digits = _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
             return f"{digits:f}"
         case Decimal() if _is_double(value):
-            return _item(value) if as_item else str(value)
+            return item_text(value) if as_item else str(value)
     raise UnreadableError
-
-
-def _item(value: int | Decimal) -> str:
-    """Return what a number is called as an item: a whole one, or one from 2^53 on, by its digits,
-    others, and those from 2^100 on that were not written as whole ones, by the shortest text of
-    their double, which may be whole.
-    """
-    is_short = -MOST_WHOLE < value < MOST_WHOLE
-    if isinstance(value, int) or (is_short and value == value.to_integral_value()):
-        return str(int(value))
-    if is_short and abs(float(value)) >= _EXACT:
-        return f"{_DIGITS.create_decimal(value):f}".rstrip("0")
-    nearest = float(value)
-    if is_short and nearest.is_integer():
-        return str(int(nearest))
-    return msgspec.json.encode(nearest).decode()
 
 
 def _is_double(number: int | Decimal) -> bool:
