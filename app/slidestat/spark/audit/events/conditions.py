@@ -370,12 +370,13 @@ def _field(tree: Tree, fields: Mapping[str, Any]) -> Value:
 def number(written: int | Decimal | float) -> Number:
     """Return a number's nearest double; one in [2^53, 2^100) that is no double, as it is."""
     nearest = float(written)
-    is_decimal = not isinstance(written, int)
-    if abs(nearest) < _EXACT or written == nearest or (is_decimal and abs(written) >= MOST_WHOLE):
+    is_short = -MOST_WHOLE < written < MOST_WHOLE
+    is_double = written == nearest or not (is_short or isinstance(written, int))
+    if abs(nearest) < _EXACT or is_double:
         return nearest
     if written != int(written):
         return Fraction(written)
-    return int(written) if -MOST_WHOLE < written < MOST_WHOLE else Rounded(nearest)
+    return int(written) if is_short else Rounded(nearest)
 
 
 def _at(tree: Tree, fields: Mapping[str, Any]) -> Any:
