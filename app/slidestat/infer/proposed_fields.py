@@ -6,7 +6,7 @@ the records are not partitioned would be counted in several places.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from slidestat.declare.statistics import Quantiles
 from slidestat.declare.times.time_format import TIME_FORMATS
 from slidestat.engine.decoding.times import moments_of, remark_on_rounded
 from slidestat.errors import SlidestatError
-from slidestat.infer.sampling import Sample
+from slidestat.infer.sampling import Sample, key_column
 from slidestat.infer.survey import (
     TIME_NAMES,
     TIME_WORDS,
@@ -190,7 +190,7 @@ def _fields_of_the_key(sample: Sample) -> dict[FieldPath, float]:
     """Return the share of records in which each field repeats the Kafka key, short paths first."""
     same: dict[FieldPath, int] = {}
     for record in sample.records:
-        key, value = key_text(record), as_object(record)
+        key, value = key_text(replace(record, key=key_column(record.key))), as_object(record)
         if key is None and (number := number_key(record)) is not None:
             key = str(number)
         if key is None or value is None:

@@ -315,9 +315,9 @@ def _translated(sample: Sample, source_format: str, texts: dict[bytes, bytes]) -
 
 def without_envelope(sample: Sample) -> Sample:
     """Return the sample with the rows of changes, if most of its values are such in Debezium's
-    envelope; and their keys, of one column, as its text.
+    envelope, none for a change without one; and their keys, of one column, as its text.
     """
-    rows: dict[bytes, bytes] = {}
+    rows: dict[bytes, bytes | None] = {}
     values = [record.value for record in sample.records if record.value is not None]
     for value in values:
         with contextlib.suppress(NotReadableError):
@@ -328,7 +328,7 @@ def without_envelope(sample: Sample) -> Sample:
     records = tuple(
         replace(
             record,
-            key=_key_column(record.key),
+            key=key_column(record.key),
             value=record.value and rows.get(record.value, record.value),
         )
         for record in sample.records
@@ -341,10 +341,10 @@ def _is_change(value: bytes) -> bool:
     return "op" in fields and "source" in fields and not {"before", "after"}.isdisjoint(fields)
 
 
-def _row_of(value: bytes) -> bytes:
+def _row_of(value: bytes) -> bytes | None:
     text = unwrapped(value)
     if text is None:
-        return b"null"
+        return None
     event = msgspec.json.decode(text)
     for name in ("before", "after", "transaction", "ts_us", "ts_ns"):
         event.pop(name, None)
@@ -352,14 +352,21 @@ def _row_of(value: bytes) -> bytes:
     return msgspec.json.encode(event)
 
 
-def _key_column(key: bytes | None) -> bytes | None:
-    """Return the one column of a Kafka key that is an object, as text; any other key as it is."""
+def key_column(key: bytes | None) -> bytes | None:
+    """Return the value of a Kafka key that is a text in JSON, or an object of one column, as Kafka
+    Connect writes keys; any other key as it is.
+    """
     try:
-        fields = payload_of(key or b"") or {}
-        (value,) = (msgspec.json.decode(column) for column in fields.values())
-    except (NotReadableError, ValueError):
+        value = msgspec.json.decode(key or b"")
+        if isinstance(value, dict):
+            (value,) = (payload_of(key or b"") or {}).values()
+            value = msgspec.json.decode(value)
+        elif not isinstance(value, str):
+            return key
+    except (*NOT_JSON, ValueError):
         return key
-    return str(value).encode() if isinstance(value, str | int) else key
+    is_key = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value).encode() if is_key else key
 
 
 _decode = msgspec.json.Decoder(float_hook=float).decode

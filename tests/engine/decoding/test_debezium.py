@@ -289,6 +289,44 @@ def test_init_sees_the_envelope(has_schema: bool) -> None:
         assert f"\n{line}" in text
 
 
+def test_init_passes_over_what_has_no_row() -> None:
+    """Truncations and messages, as a worker does: no letter is announced, and no key is missed."""
+    changes = [change("c", None, row("1.25") | {"id": i % 20}, i) for i in range(100)]
+    for i in range(0, 100, 10):
+        changes[i] |= {"op": "t", "after": None}
+    records = [
+        SampledRecord(0, b'{"id":%d}' % (i % 20), json.dumps(one).encode(), START + i)
+        for i, one in enumerate(changes)
+    ]
+    sample = without_envelope(Sample("orders", 1, len(records), tuple(records)))
+    proposal = propose(sample, survey(sample.records), "orders")
+    assert (proposal.key.value, proposal.envelope) == ("id", "debezium")
+    assert not any("dead letters" in warning for warning in proposal.warnings)
+
+
+@pytest.mark.parametrize(
+    ("key", "columns", "found"),
+    [
+        (b'{"id":7}', {"id": 7}, "id"),
+        (b'{"schema":{},"payload":{"id":"a"}}', {"id": "a"}, "id"),
+        (b'"a"', {"shop": "a"}, "shop"),
+        (b"true", {"shop": "true"}, "shop"),
+        (b"007", {"shop": "007"}, "shop"),
+        (b'{"id":7,"shop":"a"}', {"id": 7, "shop": "a"}, "kafka:key"),
+        (b'{"paid":true}', {"paid": "True"}, "kafka:key"),
+        (b"7.0", {"id": 7}, "kafka:key"),
+    ],
+)
+def test_init_knows_keys_that_kafka_connect_writes(
+    key: bytes, columns: dict[str, object], found: str
+) -> None:
+    """Also of rows that the connector extracts, and of texts in JSON."""
+    value = json.dumps(columns | {"at": START, "n": 1.5}).encode()
+    records = tuple(SampledRecord(0, key, value, START + i) for i in range(20))
+    sample = Sample("orders", 1, 20, records)
+    assert propose(sample, survey(records), "orders").key.value == found
+
+
 def test_changes_of_a_text_are_counted_as_documented() -> None:
     condition = "after.status || '' <> before.status || ''"
     assert f"`{condition}`" in (DOCS / "source-formats.md").read_text("utf-8")
