@@ -195,6 +195,17 @@ def test_the_names_of_the_envelope_are_its_own() -> None:
     assert columns.numbers[0].tolist() == [5, 5]
 
 
+@pytest.mark.parametrize("column", ["web", None, 5, [1], True])
+@pytest.mark.parametrize("time_field", ["source.ts_ms", "ts_ms"])
+def test_a_column_called_as_the_envelopes_may_be_anything(column: object, time_field: str) -> None:
+    """What is read under that name is the envelope's alone, whatever the row has there."""
+    topology = orders(time_field=time_field, where="op = 'c'")
+    names = dict.fromkeys(("source", "ts_ms", "op", "before"), column)
+    value = json.dumps(change("c", None, row("1.25", **names))).encode()
+    columns = EventDecoder(topology).decode([value])
+    assert (columns.refusals, len(columns.rows)) == ([], 1)
+
+
 def test_a_value_that_the_database_does_not_send_is_missing() -> None:
     """Debezium has a text in its place: it is no item, no key, and no other text than before."""
     topology = orders(

@@ -66,8 +66,8 @@ _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 # The digits of a power of two: its number of bits times log10(2).
 _LOG_2, _LOG_10 = 30_102_999_566_398_119_521, 10**20
 # A local timestamp has no zone, and a date neither: they are in UTC, as texts without one are.
-_A_SECOND = {
-    f"{local}timestamp-{unit}": Fraction(to_a_second)
+_A_SECOND: dict[str, int | Fraction] = {
+    f"{local}timestamp-{unit}": to_a_second
     for local in ("", "local-")
     for unit, to_a_second in (("millis", 1_000), ("micros", 10**6), ("nanos", 10**9))
 } | {"date": Fraction(1, 86_400)}
@@ -103,7 +103,7 @@ class AvroSchema:
         ]
         """What is not as the schema means it, for a person."""
         self._time = time
-        self._stamps: list[tuple[FieldPath, Fraction]] = []
+        self._stamps: list[tuple[FieldPath, int | Fraction]] = []
         if time is not None:
             is_there = bool(self._meanings(self._schema, time.path[:1]))
             found = [(path, self._unit_at(path)) for path in time.paths(is_there=is_there)]
@@ -225,7 +225,7 @@ class AvroSchema:
         self._can_be_empty[name] = found
         return found
 
-    def _unit_at(self, path: FieldPath) -> Fraction | None:
+    def _unit_at(self, path: FieldPath) -> int | Fraction | None:
         """Return the number of the timestamp's units, or of days, in a second; None where there is
         neither. Raises UnusableSchemaError for times that are narrow, or of several kinds.
         """

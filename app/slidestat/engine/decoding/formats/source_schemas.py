@@ -221,7 +221,7 @@ class EventTime(NamedTuple):
         *above, name = path
         for part in above:
             value = value.get(part) if isinstance(value, dict) else None
-        time = value.get(name) if isinstance(value, dict) else None
+        time: Any = value.get(name) if isinstance(value, dict) else None
         if type(time) is int or isinstance(time, Decimal):
             value[name] = self.format.written(Fraction(time) * 1_000 // to_a_second)
 
