@@ -5,6 +5,7 @@ before it returns (Kafka's exactly-once semantics, KIP-98).
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
@@ -155,6 +156,35 @@ def served(call: Callable[[float], _Result], timeout_s: float) -> _Result:
         if isinstance(error.__cause__, KafkaException):
             raise error.__cause__ from None
         raise
+
+
+# librdkafka's `send_offsets_to_transaction` ignores its time-out, and never returns once the group's
+# coordinator that it knew is gone from the cluster (its issues 5456 and 5511): so it is left.
+
+LONGEST_CALL_S = 30.0
+
+
+def made_in_time(call: Callable[[], object]) -> None:
+    """Make a call of a client in a thread of its own, which raises what the call raises; raises
+    LostError if it has not returned within half a minute.
+    """
+    errors: list[BaseException | None] = []
+
+    def make() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001  It is raised below.
+            errors.append(error)
+        else:
+            errors.append(None)
+
+    thread = threading.Thread(target=make, name="call", daemon=True)
+    thread.start()
+    thread.join(LONGEST_CALL_S)
+    if not errors:
+        raise LostError(f"the client has not returned from a call for {LONGEST_CALL_S:.0f} s")
+    if errors[0] is not None:
+        raise errors[0]
 
 
 class TransactionalProducer(BulkProducer):

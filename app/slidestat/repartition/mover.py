@@ -37,6 +37,7 @@ from slidestat.kafka.transactional_producer import (
     Failure,
     LostError,
     failure_of,
+    made_in_time,
     served,
 )
 from slidestat.log import log_event
@@ -71,8 +72,8 @@ class Transactions:
     """The transactions of a mover, one after another, each begun by its first record.
 
     Methods raise KafkaException for a record that the broker refused, and for an error that cannot
-    be retried, or that may not because `goes_on()` is false; LostError after a commit in doubt: the
-    next transaction must be that of a new mover.
+    be retried, or that may not because `goes_on()` is false; LostError after a commit in doubt, and
+    where the client does not return: the next transaction must be that of a new mover.
     """
 
     def __init__(self, bootstrap: str, topology: Topology, goes_on: Callable[[], bool]) -> None:
@@ -144,8 +145,9 @@ class Transactions:
         self._open()
         served(self._producer.poll, 0.0)
         self._watch.has_lost_one = False
+        send_offsets = self._producer.send_offsets_to_transaction
         self._until_done(
-            lambda timeout_s: self._producer.send_offsets_to_transaction(offsets, group, timeout_s)
+            lambda timeout_s: made_in_time(lambda: send_offsets(offsets, group, timeout_s))
         )
         confirm()
         self._until_done(self._producer.commit_transaction)

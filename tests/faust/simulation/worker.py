@@ -521,6 +521,7 @@ def simulated_clients(brokers: Brokers) -> Iterator[None]:
         (at + "broker_contact.require_broker", no_broker),
         ("slidestat.pauses.random", brokers.random),
         ("slidestat.repartition.elected_mover.threading", threads),
+        ("slidestat.repartition.mover.made_in_time", lambda call: call()),
         ("slidestat.repartition.mover.AdminClient", Admin),
         ("slidestat.repartition.mover.Consumer", Consumer),
         ("slidestat.repartition.mover.Producer", MoverProducer),
