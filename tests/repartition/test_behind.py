@@ -1,9 +1,12 @@
 """How far moving records is behind, in records and by the clock."""
 
 import numpy as np
+import pytest
 
+from slidestat.repartition import mover
 from slidestat.repartition.merge_order import MergeOrder
 from slidestat.repartition.moved_from import Behind, in_all
+from slidestat.repartition.mover import Mover
 
 
 def test_seconds_are_since_the_oldest_record_that_waits() -> None:
@@ -35,3 +38,17 @@ def test_the_oldest_record_is_the_first_of_those_that_were_not_taken() -> None:
     assert len(order.take()) == 4
     assert (order.first(0), order.first(1)) == (None, None)
     assert (order.position(0), order.position(1)) == (2, 2)
+
+
+def test_a_lag_that_is_not_measured_any_more_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one would say for ever that nothing waits, while brokers hold up the mover."""
+    now = 100.0
+    monkeypatch.setattr(mover.time, "monotonic", lambda: now)
+    standing = Mover.__new__(Mover)
+    standing._behind = None
+    assert standing.behind is None
+    standing._behind = (now, {"s": Behind(0, None)})
+    now += 29
+    assert standing.behind == {"s": Behind(0, None)}
+    now += 1
+    assert standing.behind is None

@@ -158,8 +158,8 @@ def served(call: Callable[[float], _Result], timeout_s: float) -> _Result:
         raise
 
 
-# librdkafka's `send_offsets_to_transaction` ignores its time-out, and never returns once the group's
-# coordinator that it knew is gone from the cluster (its issues 5456 and 5511): so it is left.
+# librdkafka's `send_offsets_to_transaction` ignores its time-out, and never returns once the
+# coordinator of the group that it knew is gone from the cluster (its issues 5456 and 5511).
 
 LONGEST_CALL_S = 30.0
 

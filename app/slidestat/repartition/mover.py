@@ -209,7 +209,8 @@ _COMMIT_S, _BACKLOG_COMMIT_S = 0.1, 1.0
 # for no partition's may be forgotten before the others'.
 _COMMIT_AGAIN_S = 3_600.0
 _LOOK_S = 5.0
-_MEASURE_S = 1.0
+# How often the lag is measured, and how long it is taken for known.
+_MEASURE_S, _KNOWN_S = 1.0, 30.0
 # What waits for its turn, of all partitions together.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
@@ -225,8 +226,8 @@ class Mover:
     def __init__(self, move: Move, goes_on: Callable[[], bool]) -> None:
         self._move = move
         self._goes_on = goes_on
-        # By the source. Read by other threads; None until it is known.
-        self.behind: Mapping[str, Behind] | None = None
+        # When it was measured, and by the source. Read by other threads.
+        self._behind: tuple[float, Mapping[str, Behind]] | None = None
         self._topology = move.topology
         self._topic = move.topology.events_topic
         self._reader = KeyReader(move.topology)
@@ -250,6 +251,16 @@ class Mover:
                 "queued.max.messages.kbytes": 16 * 1024,
             }
         )
+
+    @property
+    def behind(self) -> Mapping[str, Behind] | None:
+        """The lag by the source; None until it is known, and where nothing could be committed for
+        half a minute.
+        """
+        if self._behind is None:
+            return None
+        at, behind = self._behind
+        return behind if time.monotonic() - at < _KNOWN_S else None
 
     def run(self) -> None:
         """Take over from the mover before, and move until `goes_on()` is false."""
@@ -453,7 +464,8 @@ class Mover:
             first = self._order.first(number)
             one = Behind(max(0, end - positions[place]), None if first is None else first[2])
             found.setdefault(place[0], []).append(one)
-        self.behind = {source: in_all(each) for source, each in found.items()}
+        behind = {source: in_all(each) for source, each in found.items()}
+        self._behind = time.monotonic(), behind
 
     # Looks.
 
