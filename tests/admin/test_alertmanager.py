@@ -243,13 +243,27 @@ class _Login(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
         self.end_headers()
+        self.wfile.write(b"<!doctype html>Log in")
 
     def log_message(self, *_args: object) -> None: ...
 
 
-def test_a_redirect_is_a_refusal() -> None:
-    """To follow it would lose what is posted, and look like success."""
+class _Page(_Login):
+    """The same, which answers with the page at once."""
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"), [(_Login, "HTTP status 302"), (_Page, "answers alerts with a page")]
+)
+def test_a_login_is_a_refusal(answer: type[_Login], told: str) -> None:
+    """To follow a redirect, or take the page for an answer, would lose what is posted, and look
+    like success.
+    """
     one = ChangeRecord(change("a", "firing"), b"")
 
     class Reader:
@@ -258,10 +272,10 @@ def test_a_redirect_is_a_refusal() -> None:
         def batches(self) -> Iterator[list[ChangeRecord]]:
             yield [one]
 
-    with HTTPServer(("127.0.0.1", 0), _Login) as server:
+    with HTTPServer(("127.0.0.1", 0), answer) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://user:secret@127.0.0.1:{server.server_port}"
-        with pytest.raises(SlidestatError, match="HTTP status 302") as refusal:
+        with pytest.raises(SlidestatError, match=told) as refusal:
             AlertRelay([url], Reader, print, ["slow"]).run()  # type: ignore[arg-type]
         server.shutdown()
     assert "secret" not in str(refusal.value)

@@ -197,6 +197,8 @@ PASSWORD = "ALERTMANAGER_PASSWORD"  # noqa: S105  a variable's name
 TOKEN = "ALERTMANAGER_TOKEN"  # noqa: S105  a variable's name
 CA_FILE = "ALERTMANAGER_CA_FILE"
 
+_CHECK_URL = "Check that --url is that of an Alertmanager, with its path if it has one."
+
 Say = Callable[[str], None]
 
 
@@ -323,7 +325,12 @@ class _Alertmanager:
         request = self._request(msgspec.json.encode([one.alert for one in some]))
         try:
             with self._open(request, timeout=_TIMEOUT_S) as response:
-                response.read()
+                if response.read() and response.headers.get_content_type() == "text/html":
+                    # Of a proxy that wants a login, or of another server.
+                    raise _RefusedError(
+                        f"{self.url} answers alerts with a page, as no Alertmanager does.",
+                        _CHECK_URL,
+                    )
         except urllib.error.HTTPError as error:
             with error:
                 said = error.read(500).decode(errors="replace").strip()
@@ -334,7 +341,7 @@ class _Alertmanager:
                 f"{self.url} refuses alerts, HTTP status {error.code}: {said or error.reason}.",
                 f"Set {TOKEN}, or {USERNAME} and {PASSWORD}, to what it wants."
                 if is_unknown
-                else "Check that --url is that of an Alertmanager, with its path if it has one.",
+                else _CHECK_URL,
             )
             refusal.is_of_alerts = error.code in _OF_ALERTS
             raise refusal from error
