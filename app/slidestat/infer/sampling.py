@@ -100,7 +100,8 @@ def sample_topic(bootstrap: str, topic: str, records: int) -> Sample:
         looked_at = sum(end - start for run in runs for start, end in run.values())
     if not found:
         raise SlidestatError(
-            f"The topic {topic!r} is empty: there is nothing to look at.",
+            f"The topic {topic!r} is empty, or all of it waits behind a transaction that has not"
+            " ended: there is nothing to look at.",
             "Come back when events are on it, or write a topology by hand:"
             " docs/declare-a-topology.md shows how.",
         )
