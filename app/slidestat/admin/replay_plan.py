@@ -23,6 +23,8 @@ from slidestat.engine.extent import Extent
 from slidestat.errors import SlidestatError
 from slidestat.kafka.read.scan import offset_bounds, open_scanner, reading, scan
 from slidestat.options import EARLIEST, LATEST
+from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS, is_in_seconds
+from slidestat.text import timestamp_text
 
 _TIMEOUT_S = 30.0
 _OFFSET = re.compile(r"[0-9]{1,18}")
@@ -110,6 +112,8 @@ def plan_replay(
         reading(bootstrap, topology.events_topic) as consumer,
         closing(open_scanner(bootstrap, _UNCOMMITTED)) as of_all,
     ):
+        _require_offset(of_all, topology.events_topic, count, "--from", first)
+        _require_offset(of_all, topology.events_topic, count, "--to", last)
         partitions = tuple(
             _plan(consumer, of_all, topology, number, first, last) for number in range(count)
         )
@@ -144,6 +148,29 @@ def point(text: str, flag: str, otherwise: str) -> Point | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return Point(int(moment.timestamp() * 1000), is_time=True)
+
+
+def _require_offset(
+    consumer: Consumer, topic: str, partitions: int, flag: str, given: Point | None
+) -> None:
+    """Raise SlidestatError for an offset behind the ends of all partitions: it is no place in any,
+    and most often a time that was not written as one.
+    """
+    if given is None or given.is_time:
+        return
+    number = given.number
+    newest = max(offset_bounds(consumer, topic, partition)[1] for partition in range(partitions))
+    if number <= newest:
+        return
+    advice = f"Give an offset up to {newest}, or a time such as 2026-05-01T12:00:00Z."
+    time_ms = 1_000 * number if is_in_seconds(number) else number
+    if EARLIEST_TIME_MS <= time_ms < LATEST_TIME_MS:
+        advice = f"If it is a time, write {timestamp_text(time_ms)}."
+    raise SlidestatError(
+        f"{flag} is the offset {number}, and the partitions of {topic!r} end at {newest} at the"
+        " latest.",
+        advice,
+    )
 
 
 def _plan(
