@@ -234,11 +234,6 @@ class PartitionProcessor:
         return [it for it in self._added.statistics() if it.until_ms is None or end < it.until_ms]
 
     @property
-    def undecided(self) -> int:
-        """The number of records that wait and may yet be refused."""
-        return len(self._intake.suspects)
-
-    @property
     def reached(self) -> Checkpoint:
         """The position of reading, for display: records that wait for the watermark are included,
         those that may yet be refused are not.
