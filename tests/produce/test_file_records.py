@@ -7,6 +7,7 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import lzma
 import math
 import re
@@ -535,10 +536,19 @@ def test_a_column_in_another_case_is_not_left_out(other: str) -> None:
     text = f"key,time,{other}\na,{NOON},7\n".encode()
     sink = io.BytesIO()
     pq.write_table(pa.table({"key": ["a"], "time": [NOON], other: [7]}), sink)
-    for content, form in ((text, Format.CSV), (sink.getvalue(), Format.PARQUET)):
+    line = json.dumps({"time": NOON, other: 7, "key": "a"}).encode() + b"\n"
+    records = FileRecords.of(TOPOLOGY, {"key": "key"}, "ms")
+    for content, form in (
+        (text, Format.CSV),
+        (sink.getvalue(), Format.PARQUET),
+        (line * 9, Format.JSON_LINES),
+    ):
         told = re.escape(f"x has a column {other!r}, and none 'value'")
         with pytest.raises(SlidestatError, match=told):
-            read(file_of(content, form))
+            read(file_of(content, form), records=records)
+    own = b'{"key":"a","time":%d,"value":5}\n' % NOON
+    rows = read(file_of(line + own, Format.JSON_LINES), records=records)
+    assert [b"value" in row.value for row in rows] == [False, True]
     both = text.replace(b"key", b"value,key", 1).replace(b"a,", b"5,a,", 1)
     assert [one.value for one in read(file_of(both, Format.CSV))] == [
         b'{"key":"a","time":%d,"value":5}' % NOON

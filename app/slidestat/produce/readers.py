@@ -367,6 +367,9 @@ class Reader:
             held.append(Rows(numbers, columns, malformed))
             looked_at += len(rows)
             known = known or _fields(lines)
+            if rows and looked_at == len(rows):
+                seen = {*names}.difference(fields.unseen(names, rows))
+                _require_own_case(self.file, names, [*known, *needed, *seen])
             if unseen and rows:
                 unseen = fields.unseen(unseen, rows)
                 if unseen and self.file.name != STANDARD_INPUT:
