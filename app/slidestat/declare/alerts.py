@@ -37,7 +37,7 @@ from slidestat.declare.figure_names import (
 from slidestat.declare.naming import NAME, NAME_RULE, check_texts
 from slidestat.declare.statistics.base import Statistic
 from slidestat.declare.times.calendar_windows import CalendarWindow
-from slidestat.declare.values import check_values
+from slidestat.declare.values import check_named, check_values
 from slidestat.errors import SlidestatError, unknown
 
 ALERTS_LABEL = "alerts"
@@ -199,16 +199,7 @@ def read_figures(alert: Alert) -> list[str]:
 
 def check_alerts(alerts: object) -> None:
     """Raise SlidestatError unless these are alerts with different names."""
-    if not isinstance(alerts, Sequence) or not all(isinstance(a, Alert) for a in alerts):
-        raise SlidestatError(
-            f"alerts is {alerts!r}, which is not a list of alerts.",
-            'Write them as [Alert(name="slow", when="p99 > 500")], also a single one as a list.',
-        )
-    names = [alert.name for alert in alerts]
-    if len(set(names)) != len(names) or len(names) > _MOST_ALERTS:
-        raise SlidestatError(
-            f"alerts has {names}.", f"Give each alert its own name, and {_MOST_ALERTS} at the most."
-        )
+    check_named(Alert, alerts, _MOST_ALERTS, 'Alert(name="slow", when="p99 > 500")')
 
 
 class AlertFigures(NamedTuple):

@@ -1,13 +1,12 @@
 """A ranking: the keys with the largest, or the smallest, values of a figure, at each tick."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from slidestat.declare.alerts import figure_condition
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.naming import NAME, NAME_RULE
-from slidestat.declare.values import check_values
+from slidestat.declare.values import check_named, check_values
 from slidestat.errors import SlidestatError
 
 MOST_PLACES = 1_000
@@ -100,15 +99,5 @@ class Ranking:
 
 def check_rankings(rankings: object) -> None:
     """Raise SlidestatError unless these are rankings with different names."""
-    if not isinstance(rankings, Sequence) or not all(isinstance(it, Ranking) for it in rankings):
-        raise SlidestatError(
-            f"rankings is {rankings!r}, which is not a list of rankings.",
-            'Write them as [Ranking(name="slowest", by="p99_5m", largest=20)], also a single one'
-            " as a list.",
-        )
-    names = [ranking.name for ranking in rankings]
-    if len(set(names)) != len(names) or len(names) > _MOST_RANKINGS:
-        raise SlidestatError(
-            f"rankings has {names}.",
-            f"Give each ranking its own name, and {_MOST_RANKINGS} at the most.",
-        )
+    example = 'Ranking(name="slowest", by="p99_5m", largest=20)'
+    check_named(Ranking, rankings, _MOST_RANKINGS, example)

@@ -24,6 +24,23 @@ def require_list(name: str, value: object, advice: str) -> Sequence[Any]:
     raise SlidestatError(f"{name} is {value!r}, which is not a list.", advice)
 
 
+def check_named(kind: type, given: object, most: int, example: str) -> None:
+    """Raise SlidestatError unless these are objects of a kind with different names, `most` at the
+    most; `example` is one as it is written.
+    """
+    one = kind.__name__.lower()
+    if not isinstance(given, Sequence) or not all(isinstance(it, kind) for it in given):
+        raise SlidestatError(
+            f"{one}s is {given!r}, which is not a list of {one}s.",
+            f"Write them as [{example}], also a single one as a list.",
+        )
+    names = [it.name for it in given]
+    if len(set(names)) != len(names) or len(names) > most:
+        raise SlidestatError(
+            f"{one}s has {names}.", f"Give each {one} its own name, and {most} at the most."
+        )
+
+
 def check_choice(name: str, value: object, known: Iterable[str]) -> None:
     """Raise SlidestatError unless a value is one of those that are known."""
     choices = tuple(known)  # The value may be anything, also unhashable.

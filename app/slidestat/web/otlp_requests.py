@@ -25,11 +25,12 @@ def _module(name: str) -> Any:
 
 
 class Requests:
-    """A writer of requests about a resource, to the service of a `signal`, which may reject some of
-    `what` it is sent, and counts them in the field `rejected`.
+    """A writer of requests about a resource, to the service of a `signal`, with its `items`; it may
+    reject some of `what` it is sent, and counts them in the field `rejected`.
     """
 
     signal: ClassVar[str]
+    items: ClassVar[str]
     what: ClassVar[str]
     rejected: ClassVar[str]
 
@@ -63,9 +64,16 @@ class Requests:
         except DecodeError:
             return message()
 
-    def _described(self, of_resource: Any, of_scope: Any) -> None:
+    def _written(self, items: Iterable[Any]) -> bytes:
+        """Return the request with these items."""
+        request = getattr(self._service, f"Export{self.signal.title()}ServiceRequest")()
+        of_resource = getattr(request, f"resource_{self.items}").add()
         of_resource.resource.attributes.extend(self._resource)
+        of_scope = getattr(of_resource, f"scope_{self.items}").add()
         of_scope.scope.name, of_scope.scope.version = "slidestat", version("slidestat")
+        getattr(of_scope, self.items).extend(items)
+        written: bytes = request.SerializeToString()
+        return written
 
     def _attributes(self, labels: Mapping[str, str | int]) -> Iterator[Any]:
         for name, value in labels.items():
@@ -76,7 +84,7 @@ class Requests:
 class MetricRequests(Requests):
     """A writer of requests with metrics."""
 
-    signal, what, rejected = "metrics", "points", "rejected_data_points"
+    signal, items, what, rejected = "metrics", "metrics", "points", "rejected_data_points"
 
     def __init__(self, resource: Mapping[str, str]) -> None:
         super().__init__(resource)
@@ -85,13 +93,7 @@ class MetricRequests(Requests):
 
     def request(self, metrics: Iterable[Metric], now_ns: int) -> bytes:
         """Return the request with metrics as they were at a time, in ns since 1970."""
-        request = self._service.ExportMetricsServiceRequest()
-        of_resource = request.resource_metrics.add()
-        of_scope = of_resource.scope_metrics.add()
-        self._described(of_resource, of_scope)
-        of_scope.metrics.extend(self._converted(metrics, now_ns))
-        written: bytes = request.SerializeToString()
-        return written
+        return self._written(self._converted(metrics, now_ns))
 
     def _converted(self, metrics: Iterable[Metric], now_ns: int) -> Iterator[Any]:
         for metric in metrics:
@@ -149,7 +151,7 @@ class MetricRequests(Requests):
 class SpanRequests(Requests):
     """A writer of requests with spans: one of a batch, and within it one of each step."""
 
-    signal, what, rejected = "trace", "spans", "rejected_spans"
+    signal, items, what, rejected = "trace", "spans", "spans", "rejected_spans"
 
     def __init__(self, resource: Mapping[str, str]) -> None:
         super().__init__(resource)
@@ -157,14 +159,7 @@ class SpanRequests(Requests):
 
     def request(self, traces: Iterable[BatchTrace]) -> bytes:
         """Return the request with the ways of batches."""
-        request = self._service.ExportTraceServiceRequest()
-        of_resource = request.resource_spans.add()
-        of_scope = of_resource.scope_spans.add()
-        self._described(of_resource, of_scope)
-        for trace in traces:
-            of_scope.spans.extend(self._spans(trace))
-        written: bytes = request.SerializeToString()
-        return written
+        return self._written(span for trace in traces for span in self._spans(trace))
 
     def _spans(self, trace: BatchTrace) -> Iterator[Any]:
         trace_id, root = urandom(16), urandom(8)
