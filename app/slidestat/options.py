@@ -58,9 +58,7 @@ class Tables(StrEnum):
 
 
 class StreamSource(StrEnum):
-    """The source of a stream on Spark: the topology's topic, a Delta table, or a folder of files
-    that come one by one.
-    """
+    """The source of a stream on Spark: the topic, a Delta table, or a folder that files come to."""
 
     KAFKA = "kafka"
     DELTA = "delta"

@@ -327,9 +327,7 @@ class ReadFields(EventTimes):
 
     @cached_property
     def chosen_computed(self) -> dict[FieldPath, tuple[int, ...]]:
-        """The computed fields that are not read of all events, by their paths: the places of the
-        conditions under which they are.
-        """
+        """The computed fields not read of all events, by path: the places of their conditions."""
         readers = (
             (column.path, statistic.condition)
             for statistic in self.statistics

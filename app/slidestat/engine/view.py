@@ -97,9 +97,7 @@ class PartitionView:
         return self.state(key) is not None
 
     def state(self, key: str) -> KeyState | None:
-        """Return the key's state, None for a key that has none. Costs one look-up, and one key's
-        synopses where events of it wait.
-        """
+        """Return a key's state or None. Costs a look-up, and its synopses where events wait."""
         stored = self.stored.peek_all([key])[0]
         if self.unabsorbed is None:
             return stored

@@ -130,9 +130,7 @@ class EventFile:
 
 
 def _unescaped(text: str) -> str:
-    """Return a part of a folder's name without its escapes; as it is where these are no UTF-8, so
-    that what differs stays different.
-    """
+    """Return part of a folder's name unescaped; as is where that is no UTF-8, to stay different."""
     try:
         plain = unquote(text, errors="strict")
     except UnicodeDecodeError:

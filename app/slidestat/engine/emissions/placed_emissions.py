@@ -58,7 +58,5 @@ class PlacedEmissions:
         )
 
     def writer(self, loss: Loss | None) -> Callable[[PlacedAnswers], OutputRecords]:
-        """Return a function that writes answers as records; those whose windows may lack records of
-        `loss` are marked.
-        """
+        """Return a function that writes answers as records, marked where they may lack `loss`."""
         return partial(self._encoder.encode, provisional=self._provisional, loss=loss)

@@ -306,9 +306,7 @@ class DueKeys(NamedTuple):
 
 
 class DueSlice(NamedTuple):
-    """Ticks that are due, of `opened` keys and of `closing` ones: all those before `end` that were
-    in no slice before.
-    """
+    """The ticks before `end` that are due, of `opened` and `closing` keys, in no slice before."""
 
     opened: DueKeys
     closing: DueKeys

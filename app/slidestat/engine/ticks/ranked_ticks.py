@@ -40,9 +40,7 @@ class RankedFigure:
         ranked: Ranked,
         starts: Mapping[str, int],
     ) -> None:
-        """Create the figure with the name `by`; `starts` maps names of added figures to the times
-        from which they are counted.
-        """
+        """Create the figure `by`; `starts` has since when added figures are counted, by name."""
         self.ranked = ranked
         self._condition = condition
         self._figures = FigureTable(topology, topology.window_lengths, starts).numbered

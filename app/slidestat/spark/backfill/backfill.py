@@ -54,9 +54,7 @@ from slidestat.spark.lake.session import lake_topics
 
 @dataclass(frozen=True)
 class Refusals:
-    """The number of records that were refused for each reason, the most frequent first; `example`
-    is the detail of one of them.
-    """
+    """The refused records by reason, most frequent first; `example` is a detail of one."""
 
     counts: dict[str, int]
     example: str
@@ -68,9 +66,7 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Filled:
-    """The result of a backfill: records by dataset, and those refused; of each key that was split,
-    in how many stretches of time.
-    """
+    """The result of a backfill: records by dataset, refused ones, stretches of each split key."""
 
     counts: dict[str, int]
     refusals: Refusals

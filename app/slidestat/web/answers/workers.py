@@ -47,9 +47,7 @@ class ThisWorker:
         return meant is not None
 
     async def see(self, live: LiveTopology, read: Callable[[View], Seen]) -> tuple[int, list[Seen]]:
-        """Read each partition that is here, and return the epoch and what was read; raises
-        HttpError while they are being restored.
-        """
+        """Read each partition here; return epoch and what was read; HttpError during a restore."""
 
         def look() -> tuple[int, list[Seen]]:
             require_ready(live)
