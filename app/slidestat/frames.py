@@ -59,8 +59,7 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _TIME = pa.timestamp("ms", "UTC")
 _YEAR_MS = 31_556_952_000
-# Of Python objects, the first that fits: a moment is a date as well, and NumPy's lengths are
-# integers.
+# Of Python objects, the first that fits: a moment is a date, too, and NumPy's lengths are integers.
 _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("truth values", (bool, np.bool_)),
     ("durations", (timedelta, np.timedelta64)),

@@ -187,8 +187,7 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _LATER = frozenset((408, 429))
 # Of one that took alerts before: a token is renewed.
 _UNKNOWN_USER = frozenset((401, 403))
-# Of one alert of many, maybe, or of too many at once. A server that refuses so many of them refuses
-# all.
+# Of one alert of many, maybe, or of too many at once. A server that refuses so many refuses all.
 _OF_ALERTS = frozenset((400, 413, 422))
 _MOST_REFUSED = 16
 

@@ -26,8 +26,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 # A request may take 90 s, and so may a connection to an address where nothing answers.
 _PATIENCE_S = 30.0
-# The client asks for metadata again only when it needs them; until then nobody would know that
-# brokers answer.
+# The client asks for metadata only when it needs them: nobody would know that brokers answer.
 _AGAIN_S = 5.0
 
 

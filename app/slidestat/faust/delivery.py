@@ -635,8 +635,7 @@ class BatchConsumer(Consumer):
     def _new_offset(self, tp: TP) -> int | None:
         if tp.topic not in self.app.batch_topics:
             return super()._new_offset(tp)
-        # A rebalance still needs acknowledgements for the messages in flight; as offsets they would
-        # only pile up.
+        # A rebalance needs acknowledgements for messages in flight; as offsets they would pile up.
         self._acked[tp].clear()
         self._acked_index[tp].clear()
         return self._durable.pop(tp, None)

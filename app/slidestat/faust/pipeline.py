@@ -268,8 +268,7 @@ async def flush_all(
     for pipeline, changed in zip(pipelines, snapshots, strict=True):
         if pipeline.topology.exactly_once and any(snapshots):
             continue
-        # Half of it would be written to the changelog later, when another worker may have read
-        # that.
+        # Half of it would be written to the changelog later, when another may have read that.
         await to_its_end(pipeline.write(changed))
     # Of what has never brought anything there is nothing to commit.
     return {tp: offset for tp, offset in durable.items() if offset}

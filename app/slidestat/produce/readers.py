@@ -72,8 +72,7 @@ _PRETTY_OBJECT = re.compile(
 # The first bytes of a text in UTF-16 or UTF-32, with or without its mark.
 _UTF_32 = re.compile(rb"\xff\xfe\0\0|\0\0\xfe\xff|\0\0\0.|[^\0]\0\0\0", re.DOTALL)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|\0.|.\0", re.DOTALL)
-# The first bytes of files that are no text, and of an archive of tar, as its own compression is
-# taken away.
+# The first bytes of files that are no text, and of tar, whose own compression is taken away.
 _NO_TEXT = re.compile(
     rb"(?P<zip>PK\x03\x04)|(?P<office>\xd0\xcf\x11\xe0)|(?P<parquet>PAR1\x15)"
     rb"|(?P<avro>Obj\x01)|(?P<orc>ORC[^ -~\t\r\n])|(?P<arrow>ARROW1\0)"

@@ -164,8 +164,7 @@ class PartySynopses:
         return last is None or last > until
 
 
-# Keep the synopses of all streams of a partition, each a row of the store: stream, statistic, party
-# and tick.
+# The synopses of all streams of a partition, a row each: stream, statistic, party and tick.
 
 _rows = msgspec.json.Decoder(tuple[str, str, str, int])
 

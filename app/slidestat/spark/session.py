@@ -71,8 +71,7 @@ _ON_THIS_MACHINE = {
     "spark.log.level": "WARN",
 }
 # A job is there to be done soon, and no request waits for its next answer meanwhile: the collector
-# that stops all for a moment takes a fifth less of the JVM's CPU than the one that never does for
-# long.
+# that stops all for a moment takes a fifth less of the JVM's CPU than one that does not.
 _COLLECTOR = "-XX:+UseParallelGC"
 _JAVA_OPTIONS = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _ENDED = re.compile(r'^Exception in thread "main" [\w.$]+: (.+)$', re.MULTILINE)

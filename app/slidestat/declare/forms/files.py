@@ -72,8 +72,7 @@ def _seen_from(file: Path, name: object) -> str:
     return str(beside) if beside.is_file() else name
 
 
-# Find the declarations that ship: inside the package where it comes from a wheel, else at the top
-# of the checkout.
+# Find the declarations that ship: in the package from a wheel, else at the top of the checkout.
 
 _CHECKOUT = Path(__file__).parents[4]
 

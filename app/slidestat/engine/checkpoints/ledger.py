@@ -196,8 +196,7 @@ class Durability:
         self.checkpoint = decode_checkpoint(
             stored, topology.state_meaning, statistics_change=kept.is_changed
         )
-        # Whether the same alerts were declared when the last ticks were emitted: new ones have not
-        # judged those.
+        # Whether the same alerts were declared when the last ticks were emitted: new ones did not.
         before = {} if stored is None else stored_meaning(stored)
         self.has_same_alerts = before.get(ALERTS_LABEL) == self._label.get(ALERTS_LABEL)
         # Whether figures chose what was emitted by the same rule.

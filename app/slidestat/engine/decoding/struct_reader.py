@@ -49,8 +49,7 @@ from slidestat.synopses.core.rounding import EXACT, down
 _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
 
 
-# What msgspec calls a whole number of more digits than Python reads at once, and how long its text
-# may be at most.
+# What msgspec says of a whole number of more digits than Python reads, and its longest text.
 _TOO_MANY_DIGITS = "Integer value out of range"
 # Near its end msgspec takes a text that was cut within a character for a record that was cut.
 _TRUNCATED = "Input data was truncated"

@@ -34,8 +34,7 @@ def absorb_and_publish(
 
     def absorb(part: Events, upto: Advance) -> None:
         # `before` is that of the batch: the answers at the ticks of this part, for a key with
-        # events in a later part only, are found with those. If they are found twice, they are the
-        # same.
+        # events in a later part only, are found with those. Found twice, they are the same.
         touched.append(absorber.absorb(KeyedEvents.of(part), upto))
 
     done = 0

@@ -33,8 +33,7 @@ from slidestat.live.batch_traces import BatchTrace, now_ns
 from slidestat.live.live_topology import LiveTopology
 from slidestat.log import log_event, log_exception
 
-# The state of a worker that has learnt that others have its partitions, until a rebalance confirms
-# it.
+# The state of a worker that learnt that others have its partitions, until a rebalance tells so.
 
 # As long as a group may take to let a worker know that it was removed.
 _REBALANCE_S = 3 * SESSION_TIMEOUT_S

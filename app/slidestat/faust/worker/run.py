@@ -159,8 +159,7 @@ def run_worker(settings: WorkerSettings) -> None:
         redirect_stdouts=False,
     )
     worker.spinner = None
-    # Where the disk of the log is full, the terminal shows what ended the worker, without that
-    # error.
+    # Where the disk of the log is full, the terminal shows what ended the worker.
     logging.raiseExceptions = False
     # A commit that takes longer than the interval is a busy worker, not an error.
     logging.getLogger("mode.timers").setLevel(logging.ERROR)

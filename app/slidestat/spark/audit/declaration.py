@@ -258,8 +258,7 @@ def declaration_of(table: Mapping[str, object]) -> Declaration:
         "publish": (),
         "answers_for": () if is_of_all else publish,
         "answers_for_all": is_of_all,
-        # A key that comes back after a silence is counted in the windows that it is in, and no
-        # more.
+        # A key that comes back after a silence counts in the windows that it is in, and no more.
         "forgets_keys": not parties.get("of_events"),
         "forget_after_ms": None,
         "tolerance": "0",

@@ -92,8 +92,7 @@ class TopicReading:
 
     def __call__(self, ranges: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, RecordBatch]]:
         """Read the ranges of partitions."""
-        # While a topic is away this error comes some hundred times a second; one that lasts is
-        # raised.
+        # While a topic is away this comes some hundred times a second; one that lasts is raised.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         for row in (row for batch in ranges for row in batch.to_pylist()):
             partition = row["partition"]

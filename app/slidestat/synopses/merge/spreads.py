@@ -33,8 +33,7 @@ from slidestat.synopses.moments.spread import (
     run_spread_batch,
 )
 
-# The pooled window as a stream of its own: events of A at times 0 and 1, those of K at 1, and the
-# window [1, 2).
+# The pooled window as a stream: events of A at times 0 and 1, those of K at 1, window [1, 2).
 _INSIDE, _AFTER = 1, 2
 POOLED_NOW, POOLED_SPAN = _AFTER, _AFTER - _INSIDE
 

@@ -165,8 +165,7 @@ def _labels(answer: KeyAnswer, figure: Figure) -> tuple[str, ...]:
     return *own, *numbers, figure.item or ""
 
 
-# How many are served at once, and how many seconds others wait: so an answer that is given comes
-# soon.
+# How many are served at once, and how many seconds others wait: so answers come soon.
 _QUESTIONS = (2, 0.05)
 _HISTORIES = (1, 5.0)
 

@@ -284,8 +284,7 @@ class ProtobufSchema:
         try:
             for step in above:
                 nested = among[step].nested_types
-                # protoc makes a message of each map, which does not count among the messages of a
-                # file.
+                # protoc makes a message of each map, which is none of the messages of a file.
                 among = [kind for kind in nested if not kind.GetOptions().map_entry]
             return among[last]
         except IndexError as error:

@@ -23,8 +23,7 @@ Number = float | int | Fraction
 Value = Number | str | bool | None
 # A part of sqlglot's.
 Tree = Any
-# From there on doubles may be other numbers, rounded; and below here whole ones are computed
-# exactly.
+# From there on doubles may be rounded numbers; below it whole ones are computed exactly.
 _EXACT, MOST_WHOLE = 2**53, 2**100
 _LARGEST = Decimal(sys.float_info.max)
 
