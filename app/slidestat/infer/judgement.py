@@ -91,9 +91,7 @@ class ReadName:
 
 
 class AbsentName(NamedTuple):
-    """A name that none of the `events` events has which should have it; `near` is the most similar
-    of the names that they have.
-    """
+    """A name that none of the `events` events has but should; `near` is the most similar there."""
 
     name: ReadName
     events: int

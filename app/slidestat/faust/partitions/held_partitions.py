@@ -1,6 +1,4 @@
-"""Hold the partitions of a topology that are open: processor and store of each, and its keys, which
-may lie in no other partition.
-"""
+"""Hold a topology's open partitions: processors, stores, and keys, each in one partition alone."""
 
 import asyncio
 import time
