@@ -250,7 +250,7 @@ def asked_ranks(values: Sequence[float], declared: Mapping[str, Statistic]) -> d
                 f"rank is {value!r}, which is no finite number.", "Give a value, such as 250."
             )
     asked: dict[str, Statistic] = {
-        label: Ranks(**vars(statistic), values=tuple(map(float, values)))
+        label: Ranks(**vars(statistic), values=tuple(dict.fromkeys(map(float, values))))
         for label, statistic in declared.items()
         if type(statistic) is Quantiles
     }
