@@ -20,7 +20,7 @@ from slidestat.declare.expressions.intervals import Numbers
 from slidestat.declare.expressions.known_intervals import Facts, Known, KnownIntervals
 from slidestat.declare.expressions.nodes import Call, FieldValue, Literal, Node, Sort
 from slidestat.declare.expressions.parsing import parsed
-from slidestat.declare.statistics import Count, Maximum, Quantiles, Sum
+from slidestat.declare.statistics import Count, ItemCounts, Maximum, Quantiles, Sum
 from slidestat.declare.topology import Topology
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.errors import SlidestatError
@@ -382,6 +382,37 @@ def test_answers_have_derived_figures_whatever_is_asked() -> None:
     assert asked(statistics=["errors"]) == [("errors", 300_000), ("errors", 3_600_000)]
     whole, other = answered(), answered(windows=["10m"])
     assert whole[-2:] == other[-2:]
+
+
+def test_figures_of_now_and_of_before_miss_each_on_their_own() -> None:
+    """Whoever reads a figure that holds with a chance twice, of two windows, has both chances
+    against it: in a derived figure, in a ranking by it, and in an alert.
+    """
+    now, before = "item_counts_took_1_5m", "ago(item_counts_took_1_5m, '10m')"
+    conditions = {
+        "now": f"{now} >= 0",
+        "before": f"{before} >= 0",
+        "both": f"{now} >= {before}",
+        "three": f"{now} >= {before} - ago({now}, '20m')",
+        "more": "more <= 100000",
+    }
+    declared = watched(
+        statistics=(Count(), ItemCounts(field="took", items=("1",), delta=0.03)),
+        derived=(
+            f"{now} / count_5m as share",
+            f"{before} / count_5m as past_share",
+            f"{now} - {before} as more",
+            "share - ago(share, '10m') as grown",
+        ),
+        alerts=[Alert(name=it, when=f"{when} and count_5m > 0") for it, when in conditions.items()],
+    )
+    driver = TopologyDriver(declared)
+    driver.send(*events(30_000, every=1))
+    chances = {it.statistic: it.confidence for it in driver.emissions[-1].figures if it.derived}
+    assert chances == {"share": 0.97, "past_share": 0.97, "more": 0.94, "grown": 0.94}
+    assert driver.ranking("more").places[0].figure.confidence == 0.94
+    told = {it.alert: it.confidence for it in driver.alerts}
+    assert told == {"now": 0.97, "before": 0.97, "both": 0.94, "three": 0.91, "more": 0.94}
 
 
 def test_conditions_know_what_may_be_null() -> None:

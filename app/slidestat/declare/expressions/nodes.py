@@ -96,12 +96,19 @@ TESTS = ("is null", "is true", "is false")
 
 def fields_of(node: Node) -> Iterator[FieldPath]:
     """Yield the paths that an expression reads, in their order in it, repeated ones too."""
+    return (path for path, _ in reads_of(node))
+
+
+def reads_of(node: Node) -> Iterator[tuple[FieldPath, Node | None]]:
+    """Yield the paths as `fields_of`, each with how long ago it is read; None for now."""
     match node:
         case FieldValue(path):
-            yield path
+            yield path, None
+        case Call("ago", (FieldValue(path), ago)):
+            yield path, ago
         case Call(_, operands):
             for operand in operands:
-                yield from fields_of(operand)
+                yield from reads_of(operand)
 
 
 def calls_of(node: Node, operator: str) -> Iterator[Call]:

@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import fields, replace
 
-from slidestat.declare.alerts import AFTER, BEFORE, Alert
+from slidestat.declare.alerts import AFTER, BEFORE, Alert, figure_name
 from slidestat.declare.derived import PastFigure
 from slidestat.declare.expressions.changes import ChangingFigure
 from slidestat.declare.expressions.evidence import Change
 from slidestat.declare.expressions.expression import Expression
 from slidestat.declare.expressions.intervals import Numbers, Truths
-from slidestat.declare.expressions.nodes import Node
+from slidestat.declare.expressions.nodes import Node, reads_of
 from slidestat.declare.statistics.runner import Answered, Runner
 from slidestat.declare.times.calendar_windows import starts_at
 from slidestat.declare.topology import Topology
@@ -180,7 +180,15 @@ class Rule:
         self.columns = list(dict.fromkeys(columns.values()))
         models = figures.models()
         self.models = [models[column] for column in self.columns]
-        self.confidence = joint_confidence(model.confidence for model in self.models)
+        reads = {
+            (columns[name], ago)
+            for asked in (alert.condition, alert.resolution)
+            if asked is not None
+            for path, ago in reads_of(asked.node)
+            if (name := figure_name(path)) in columns
+        }
+        # A figure of now and that of before each have a chance of their own to miss.
+        self.confidence = joint_confidence(models[column].confidence for column, _ in reads)
         self._certain = alert.certain
         self._when, self._resolve = alert.condition, alert.resolution
         self._columns = columns

@@ -140,8 +140,9 @@ class NumberedFigures:
         """Take in the derived figures, behind all others; return their place."""
         start = len(self._templates)
         for figure in self._topology.derived_figures:
-            parts = [self._templates[part][1] for part in figure.parts]
-            confidence = joint_confidence(part.get("confidence", 1.0) for part in parts)
+            # A figure of now and that of before each have a chance of their own to miss.
+            tails = (self._templates[part.place][1] for _, part in figure.read)
+            confidence = joint_confidence(it.get("confidence", 1.0) for it in tails)
             tail = {"derived": True} | ({"confidence": confidence} if confidence < 1 else {})
             self._templates.append((figure.name, tail))
         self._derived = range(start, len(self._templates))
