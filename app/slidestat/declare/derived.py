@@ -616,7 +616,7 @@ class KeptFigures(WrittenTopics, ReadFields):
             for call in figure.calls
         }
 
-    def _past_of(self, places: Iterable[int]) -> dict[Node, PastFigure]:
+    def past_read_by(self, places: Iterable[int]) -> dict[Node, PastFigure]:
         """Return the figures of the past that the derived ones among figures at places read."""
         first = len(self.figure_sources)
         derived = (self.derived_figures[place - first] for place in places if place >= first)
@@ -675,7 +675,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         Raises SlidestatError for what has no past, or none that is kept.
         """
         return tuple(
-            self._past_of(figures.places.values())
+            self.past_read_by(figures.places.values())
             | {
                 call: self._past_figure(call, figures.places, f"the alert {alert.name}")
                 for asked in (alert.condition, alert.resolution)
@@ -797,12 +797,18 @@ class KeptFigures(WrittenTopics, ReadFields):
     @property
     def emission_reach(self) -> int | None:
         """The reach of an emission back from its tick: over its windows, and over those of the past
-        that `having` reads; None for any time.
+        that its derived figures and `having` read; None for any time.
+        """
+        return self.reach_over({**self.derived_past, **self.past_figures})
+
+    def reach_over(self, past: Mapping[Node, PastFigure]) -> int | None:
+        """Return the reach back from a tick of the windows and of figures of the past; None for any
+        time.
         """
         if not self.sees_span_alone:
             return None
-        past = (figure.runner for figure in self.past_figures.values())
-        return max(max(self.window_lengths), *(it.window + it.ago for it in past), 0)
+        of_past = (figure.runner for figure in past.values())
+        return max(int(max(self.window_lengths)), *(it.window + it.ago for it in of_past), 0)
 
     @cached_property
     def forget_ms(self) -> int | None:
@@ -890,7 +896,7 @@ class KeptFigures(WrittenTopics, ReadFields):
         own = {
             call: self._past_figure(call, places, "having") for call in calls_of(having.node, "ago")
         }
-        return self._past_of(read) | own
+        return self.past_read_by(read) | own
 
     def _past_figure(self, call: Call, places: Mapping[str, int], where: str) -> PastFigure:
         match call.operands:

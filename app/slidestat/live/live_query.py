@@ -318,13 +318,15 @@ class LiveQuery:
             ranks = ranks and added.marked(ranks, end)
         if self._ago:
             figures = list(map(past_figure, figures))
+        lost = self._lost(view, end)
         if self._whole is not None and (whole := self._whole.answer(view, key)) is not None:
             figures += [figure for figure in whole.figures if figure.statistic in self._wanted]
+            lost = lost or whole.lost
         return self._kinds.key_answer(
             *(topology.name, key, end, figures),
             *(topology.events_topic, view.partition, view.next_offset),
             where=self._where,
-            lost=self._lost(view, end),
+            lost=lost,
             ranks=ranks,
             alerts=key_alerts(self._alerts, state.alerts, self._kinds.key_alert) or None,
         )
@@ -339,7 +341,7 @@ class LiveQuery:
         return self._added[kind]
 
     def _lost(self, view: PartitionView | KeyView, end: int) -> LostRecords | None:
-        if view.loss is None or not may_lack(view.loss, self._topology, end):
+        if view.loss is None or not may_lack(view.loss, self._topology.emission_reach, end):
             return None
         return view.loss.as_record(self._kinds.lost_records)
 
@@ -353,12 +355,11 @@ def is_forgotten(topology: KeptFigures, last_time: int, end: int) -> bool:
     return closing_tick(last_time, topology.forget_ms, topology.every_ms) < end
 
 
-def may_lack(loss: Loss | None, topology: Topology, end: int) -> bool:
-    """Return whether windows of a topology that end there may lack records of a loss."""
-    if loss is None:
-        return False
-    longest = int(max(topology.window_lengths)) if topology.sees_span_alone else None
-    return bool(loss.concerns(np.array([end]), longest)[0])
+def may_lack(loss: Loss | None, reach: int | None, end: int) -> bool:
+    """Return whether what reaches so far back from there, None for any time, may lack records of a
+    loss.
+    """
+    return loss is not None and bool(loss.concerns(np.array([end]), reach)[0])
 
 
 def _that_can_be_asked(

@@ -168,7 +168,7 @@ class LiveRanking(_NamedFigures):
         found = []
         for row, is_sure in zip(may[chosen].tolist(), are_sure[chosen].tolist(), strict=True):
             end = int(ends[row])
-            lost = may_lack(keys.loss, topology, end)
+            lost = may_lack(keys.loss, ranked.reach, end)
             key, numbers = keys.keys[rows[row]], ranked.of(table)[row].tolist()
             found.append(
                 ranked.contender(key, numbers, end, keys.partition, is_sure=is_sure, lost=lost)
@@ -224,12 +224,12 @@ class LiveTable(_NamedFigures):
         topology = self._topology
         table = FigureTable(topology, topology.window_lengths, keys.starts)
         numbered = table.numbered.rows(self._answered([keys.states[row] for row in rows], ends))
-        added = AddedFigures(topology, keys.starts)
+        added, reach = AddedFigures(topology, keys.starts), topology.emission_reach
         for row, end, figures in zip(rows, ends.tolist(), numbered, strict=True):
             key = keys.keys[row]
             marked = added.marked(at_end(topology.calendar_windows, figures, end), end)
             named = {name: marked[place] for name, place in self._columns.items()}
-            lost = may_lack(keys.loss, topology, end)
+            lost = may_lack(keys.loss, reach, end)
             found.append(KeyRow(key, keys.partition, fires.get(key, []), named, lost=lost))
         return found
 

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from slidestat.declare.rankings import Ranking
 from slidestat.declare.statistics import Count, LandmarkCount, TopItems
 from slidestat.declare.topology import Topology
 from slidestat.engine.checkpoints.checkpoint import Loss, decode_checkpoint, joined
 from slidestat.engine.partition import PartitionProcessor
+from slidestat.engine.publishing import Publication
 from slidestat.engine.records import RecordBatch
 from slidestat.live.live_query import LiveQuery
+from slidestat.live.live_ranking import KeySlice, LiveRanking
 from slidestat.schemas.emission import Emission
+from slidestat.schemas.ranking import PublishedPart
 from slidestat.text import Row
 from tests.engine.cases import laws
 from tests.engine.memory import PARTITION, SOURCE, MemoryStore
@@ -198,22 +202,39 @@ def test_marks_end_where_the_windows_lack_nothing() -> None:
     assert counters.read == counters.counted + counters.dead + counters.late
 
 
-def test_what_a_condition_on_the_past_chose_is_marked_as_long_as_it_reads_the_loss() -> None:
-    """Its own windows may lack nothing any more: whether it is written depends on earlier ones."""
+def test_what_reads_the_past_is_marked_as_long_as_it_reads_the_loss() -> None:
+    """Its own windows may lack nothing any more: whether it is written, or what a derived figure
+    or a place in a ranking is, depends on earlier ones.
+    """
     source = Source(Random(1), 400)
-    having = "count_30s > 0.5 * ago(count_30s, '30s')"
-    ends = {}
-    for name, declared in {
-        "always": replace(TOPOLOGY, emit="always"),
-        "chosen": replace(TOPOLOGY, emit="always", having=having),
-    }.items():
-        one = processor(declared)
+    before = "ago(count_30s, '30s')"
+    having = f"count_30s > 0.5 * {before}"
+    rankings = (
+        Ranking(name="most", by="count_30s", largest=3),
+        Ranking(name="chosen", by="count_30s", largest=3, having=having),
+        Ranking(name="risen", by="more", largest=3),
+    )
+    declared = {
+        "always": TOPOLOGY,
+        "chosen": replace(TOPOLOGY, having=having),
+        "derived": replace(TOPOLOGY, derived=(f"count_30s - {before} as more",), rankings=rankings),
+    }
+    ends, ranked = {}, {}
+    for name, topology in declared.items():
+        one = processor(replace(topology, emit="always"))
         one.process(source.batch(0, 50))
         one.lose(50, 80)
-        emissions = one.process(source.batch(80, 400)).emissions
-        found = [_decode(value) for _, value, _ in emissions]
+        effects = one.process(source.batch(80, 400))
+        found = [_decode(value) for _, value, _ in effects.emissions]
         ends[name] = max(it.window_end_ms for it in found if it.lost is not None)
-    assert ends["chosen"] == ends["always"] + 30_000
+        for record in effects.published:
+            if isinstance(record, Publication):
+                part = msgspec.json.decode(record.synopsis, type=PublishedPart)
+                if any(it.lost for it in part.contenders):
+                    ranked[record.stream] = record.tick
+    later = ends["always"] + 30_000
+    assert ends == {"always": ends["always"], "chosen": later, "derived": later}
+    assert ranked == {"most": ends["always"], "risen": later, "chosen": later}
 
 
 def test_a_loss_outlives_a_restart() -> None:
@@ -299,3 +320,39 @@ def test_questions_are_answered_with_what_they_may_lack() -> None:
         for figure in answer.figures
     }
     assert marks == {5_000: "", 30_000: "may lack 30 lost records"}
+
+
+def test_answers_with_derived_figures_have_their_mark() -> None:
+    """Those read windows of the topology, and of the past, whatever windows are asked for."""
+    source = Source(Random(1), 400)
+    declared = replace(TOPOLOGY, derived=("count_30s - ago(count_30s, '30s') as more",))
+    one = processor(declared)
+    one.process(source.batch(0, 50))
+    one.lose(50, 80)
+    questions = [
+        (5_000, LiveQuery(declared, ["5s"], ["count"])),
+        (30_000, LiveQuery(declared, statistics=["count"])),
+        (60_000, LiveQuery(declared, ["5s"])),
+        (60_000, LiveQuery(declared, statistics=["more"])),
+        (60_000, LiveQuery(declared)),
+    ]
+    rankings = [
+        (30_000, LiveRanking(declared, "count_30s")),
+        (60_000, LiveRanking(declared, "more")),
+    ]
+    for first in range(80, 400):
+        one.process(source.batch(first, first + 1))
+        view = one.view()
+        assert view.loss is not None
+
+        def may_lack(end: int, reach: int, loss: Loss = view.loss) -> bool:
+            return end > loss.first and (loss.is_open or end - reach <= loss.last)
+
+        for reach, question in questions:
+            answer = question.answer(view, "a")
+            assert answer is not None
+            assert (answer.lost is not None) == may_lack(answer.window_end_ms, reach)
+        for reach, ranking in rankings:
+            [it] = ranking.answer(ranking.part(KeySlice.of(view, ["a"]))).places
+            assert it.lost == may_lack(it.window_end_ms, reach)
+    assert not it.lost

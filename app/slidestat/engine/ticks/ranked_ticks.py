@@ -46,7 +46,9 @@ class RankedFigure:
         self._figures = FigureTable(topology, topology.window_lengths, starts).numbered
         self._columns = {name: found[0] for name, found in topology.names_over_windows.items()}
         self._place = self._columns[by]
-        self._past = {**topology.derived_past, **topology.past_figures_of(condition)}
+        of_condition = topology.past_figures_of(condition)
+        self._past = {**topology.past_read_by([self._place]), **of_condition}
+        self.reach = topology.reach_over(self._past)
         self._model = self._figures.models()[self._place]
         self._added = AddedFigures(topology, starts)
         self._calendar = topology.calendar_windows
@@ -125,7 +127,7 @@ class RankedTicks:
         """
         self._arguments = topology, topic, partition, starts
         self._every, self._span = topology.every_ms, topology.span_length.length
-        self._earliest, self._reach = topology.times.earliest, topology.emission_reach
+        self._earliest = topology.times.earliest
         self._partition = partition
         self._passed = passed
         self._clocks = Publisher(topology, topic, partition).clocks
@@ -221,10 +223,10 @@ class RankedTicks:
     ) -> Iterator[Publication]:
         ends = np.array([tick])
         loss = advance.loss
-        lost = loss is not None and bool(loss.concerns(ends, self._reach)[0])
         offset = int(advance.source_offsets(ends)[0])
         for name, of in found.items():
             figure, contenders = self._figures[name], []
+            lost = loss is not None and bool(loss.concerns(ends, figure.reach)[0])
             keys = [key for part in of.parts for key in part.names]
             if keys:
                 numbers, figures, are_sure = (
