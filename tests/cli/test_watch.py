@@ -364,6 +364,21 @@ def test_a_table_fits_a_narrow_terminal(width: int) -> None:
     assert cells[0][4:] == ["1,234.6", "1,201.1", "1,267.9", "2.71"]
 
 
+@pytest.mark.parametrize("width", [20, 40, 60])
+def test_a_terminal_that_is_too_narrow_has_lines(
+    width: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a table, the key and the statistic would vanish, and numbers would be cut."""
+    screen = StringIO()
+    row = Row("/checkout/payment/confirm", END_MS, count(1_234_567))
+    narrow = Console(file=screen, force_terminal=True, width=width, color_system=None)
+    assert show_rows([row], narrow) == 1
+    assert screen.getvalue() == ""
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "/checkout/payment/confirm" in line
+    assert "1,234,567" in line
+
+
 def test_what_is_older_than_the_newest_looks_so() -> None:
     """The rows of keys that were not written since are dim."""
     screen = StringIO()

@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
+from slidestat.cli.display.watch import full_width
 from slidestat.cli.options import as_typed
 from slidestat.errors import SlidestatError, unknown
 from slidestat.schemas.avro import emission_schema
@@ -310,7 +311,7 @@ def print_whole(console: Console, table: Table, least: int = 0) -> None:
         console.width = max(console.width, least)
         console.print(table)
         return
-    console.width = console.measure(table, options=console.options.update(width=10_000)).maximum
+    console.width = full_width(console, table)
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():

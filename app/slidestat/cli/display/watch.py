@@ -1,5 +1,6 @@
 """Show the figures of `slidestat watch`: a live table on a terminal, else plain lines, or JSON; and
-of `slidestat watch --alerts` lines as they come, a table at once, or JSON.
+of `slidestat watch --alerts` lines as they come, a table at once, or JSON. A table that a terminal
+is too narrow for gives way to lines.
 """
 
 import sys
@@ -47,6 +48,10 @@ _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
 # Widths in a table: the border of each column; what is little for key and statistic together, and
 # the least for either; the most for remarks, which continue in a next line.
 _BORDER, _NARROW, _SHORTEST, _MARKS = 3, 24, 6, 11
+# Columns of a terminal for a table of figures, at least.
+_LEAST = 80
+# A width that no table needs.
+_ENOUGH = 10_000
 
 
 def watch(reader: "EmissionReader", rows: int, statistic: str | None, *, as_json: bool) -> None:
@@ -61,7 +66,7 @@ def watch(reader: "EmissionReader", rows: int, statistic: str | None, *, as_json
             shown = _show_json(reader, statistic)
         elif reader.once:
             shown = _show_latest(reader, rows, statistic, console)
-        elif console.is_terminal:
+        elif _has_room(console):
             shown = _show_live(reader, rows, statistic, console)
         else:
             shown = _show_lines(reader, statistic)
@@ -174,12 +179,22 @@ def _show_latest(
 
 
 def show_rows(rows: Sequence[Row], console: Console) -> int:
-    """Show rows once, as a table on a terminal; how many there are."""
-    if not console.is_terminal:
+    """Show rows once, as a table on a terminal that is wide enough; how many there are."""
+    if not _has_room(console):
         return _print_lines(rows)
     if rows:
         console.print(_table(rows, console.width))
     return len(rows)
+
+
+def _has_room(console: Console) -> bool:
+    """Return whether figures are shown as a table: on fewer columns its cells would be cut."""
+    return console.is_terminal and console.width >= _LEAST
+
+
+def full_width(console: Console, table: Table) -> int:
+    """Return the width at which a table cuts and breaks nothing."""
+    return console.measure(table, options=console.options.update(width=_ENOUGH)).maximum
 
 
 def _show_live(reader: "EmissionReader", rows: int, statistic: str | None, console: Console) -> int:
@@ -271,6 +286,7 @@ def _table(rows: Sequence[Row], width: int, caption: str | None = None) -> Table
             justify="right" if heading in _NUMBERS else "left",
             no_wrap=most is None,
             overflow="ellipsis" if most is None else "fold",
+            min_width=None if most is None else min(most, _SHORTEST),
             max_width=most,
         )
     if of_marks:
@@ -322,13 +338,13 @@ def _show_newest(reader: "AlertReader", rows: int, console: Console) -> int:
     changes.reverse()  # The last record of a place replaces a provisional one.
     changes.sort(key=lambda change: change.window_end_ms, reverse=True)
     newest = list(islice(_distinct(changes), rows))
-    if not console.is_terminal:
+    table = Table(*_OF_ALERTS)
+    for change in newest:
+        table.add_row(*map(Text, _cells(change)))
+    if not console.is_terminal or full_width(console, table) > console.width:
         for change in newest:
             print(change_line(change))
     elif newest:
-        table = Table(*_OF_ALERTS)
-        for change in newest:
-            table.add_row(*map(Text, _cells(change)))
         console.print(table)
     return len(newest)
 
