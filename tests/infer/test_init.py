@@ -1,6 +1,7 @@
 """`slidestat init` looks at a topic and writes a topology that counts its events."""
 
 import contextlib
+import gzip
 import json
 import os
 import pty
@@ -375,6 +376,7 @@ def test_times_in_two_units_are_told(tmp_path: Path) -> None:
         (b'{"key": "a"}\n{"key": "b"}', (), "so have each sent alone"),
         (b'"{\\"key\\": 1}"', (), "JSON that was encoded twice"),
         (b'\xef\xbb\xbf{"key": "a"}', (), "a byte order mark is before it"),
+        (gzip.compress(b'{"key": "a"}'), (), "it is compressed, and nothing decompresses it"),
     ],
 )
 def test_other_framings_are_named(
@@ -457,6 +459,28 @@ def test_texts_that_a_cast_takes_are_numbers(text: str, decimals: int, tmp_path:
     driver = TopologyDriver(topology)
     driver.send(*(value for _, value in events))
     assert not driver.dead_letters
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        *(
+            (text, True)
+            for text in ("1,{:03}.50", "{},5", "€{}.50", "{} ms", "{}%", "1 {:03}", "-{}'000")
+        ),
+        *((text, False) for text in ("{:05}", "x{}", "{}-abcd", "{}", "{}.5")),
+    ],
+)
+def test_numbers_that_no_cast_reads_are_named(text: str, is_told: bool, tmp_path: Path) -> None:
+    """And are no items, where the name is a measurement's."""
+    events: list[Record] = [
+        (b"k", {"id": "k", "time": START_MS + i, "price": text.format(i), "plan": text.format(i)})
+        for i in range(300)
+    ]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    told = [it for it in proposal.warnings if it.startswith("'price' has texts such as")]
+    assert bool(told) == is_told
+    assert not (told and "distinct_price" in topology.labels)
 
 
 def test_decimals_of_small_numbers_are_kept(tmp_path: Path) -> None:

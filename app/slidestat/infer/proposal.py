@@ -35,7 +35,9 @@ from slidestat.infer.proposed_fields import (
     common_fields,
     is_measure,
     is_number_text,
+    is_number_unread,
     is_time_unread,
+    number_unread,
     path_of,
     propose_items,
     propose_key,
@@ -307,6 +309,7 @@ _NOT_FINITE = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,}\]]")
 # Neither text in ASCII nor the beginning of a character of several bytes in UTF-8, or one of the
 # control characters that no text has.
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f\xc0\xc1\xf5-\xff]")
+_COMPRESSED = re.compile(rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|\xff\x06\0\0sNaPpY")
 _BYTES = (
     "it is no text, and has no number of a schema: it may be Avro or Protobuf alone. Its fields"
     ' cannot be guessed: write a topology with source_format = "avro" or "protobuf", and with'
@@ -331,6 +334,11 @@ def _no_objects(sample: Sample) -> SlidestatError:
 def _trouble(value: bytes) -> str:
     """Return why a value is no JSON object, and what to do; "" where nothing is known."""
     text = value.lstrip()
+    if _COMPRESSED.match(value):
+        return (
+            "it is compressed, and nothing decompresses it: have the producers leave that to Kafka"
+            " (compression.type)"
+        )
     if text.startswith(BOM_UTF8):
         return "a byte order mark is before it: have the producers write UTF-8 without one"
     if text.startswith(b'"'):
@@ -410,7 +418,9 @@ def propose(
         value, computed = _as_number(value, chosen, found, warnings)
     texts = [f for f in common_fields(found) if f.texts == f.present and not f.formats]
     texts = [f for f in texts if written(f.path) not in taken and f.longest <= 1_000]
-    texts = [f for f in texts if not is_number_text(f) and not is_time_unread(f)]
+    warnings += [number_unread(f) for f in texts if is_number_unread(f)]
+    texts = [f for f in texts if not (is_number_text(f) or is_number_unread(f))]
+    texts = [f for f in texts if not is_time_unread(f)]
     distinct, top = propose_items(texts, found)
     lateness = Guess(*propose_lateness(order))
     spread = spread_warning(sample, None if key.value == RECORD_KEY else path_of(key.value))

@@ -328,6 +328,30 @@ def is_number_text(seen: FieldSurvey) -> bool:
     return is_text and (seen.decimals > 0 or is_named)
 
 
+# With groups of thousands, a comma for the point, a unit or a currency; not what a cast reads.
+_SPOILED_NUMBER = re.compile(
+    r"(?![-+]?[0-9.]*\Z)\W{0,4}[0-9][0-9.,' \u00a0\u202f]*\W?[^\W\d]{0,3}\W?"
+)
+
+
+def is_number_unread(seen: FieldSurvey) -> bool:
+    """Return whether a field has the name of a measurement, and texts of numbers that are none to
+    anything that reads them.
+    """
+    if seen.texts != seen.present or not _VALUE_NAMES.fullmatch(seen.path[-1]):
+        return False
+    spoiled = sum(map(bool, map(_SPOILED_NUMBER.fullmatch, seen.values.elements())))
+    return spoiled >= _ALMOST_ALL * seen.present and not is_number_text(seen)
+
+
+def number_unread(seen: FieldSurvey) -> str:
+    """Return the warning that no number is read of a field."""
+    return (
+        f"{field_text(seen.path)!r} has texts such as {next(iter(seen.values))!r}, in which no"
+        " number is read: have the producers write numbers, with a point and without a unit."
+    )
+
+
 def _is_identifier(seen: FieldSurvey, found: Survey) -> bool:
     return len(seen.values) == found.objects and seen.integers == seen.present
 
