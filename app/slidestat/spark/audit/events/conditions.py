@@ -78,8 +78,8 @@ _KNOWN = "known"
 
 
 class _Parts:
-    """Which parts of an expression are of one sort, by names for these, and its `fields`; all whose
-    sort shows are `_KNOWN`.
+    """The parts of an expression by names for their sorts, and its `fields`; all parts whose sort
+    shows are `_KNOWN`.
     """
 
     def __init__(self) -> None:
