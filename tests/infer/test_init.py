@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -481,6 +482,19 @@ def test_numbers_that_no_cast_reads_are_named(text: str, is_told: bool, tmp_path
     told = [it for it in proposal.warnings if it.startswith("'price' has texts such as")]
     assert bool(told) == is_told
     assert not (told and "distinct_price" in topology.labels)
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(2, True), (5, True), (3, False)])
+def test_decimals_of_kafka_connect_are_named(size: int, is_told: bool, tmp_path: Path) -> None:
+    """Its default is base64; of three bytes each, texts without a sign at the end may be words."""
+    events: list[Record] = [
+        (b"k", {"id": "k", "at": START_MS + i, "amount": b64encode(i.to_bytes(size)).decode()})
+        for i in range(300)
+    ]
+    proposal, topology = proposed(sample(events, 1), tmp_path)
+    told = any("decimal.handling.mode=string" in warning for warning in proposal.warnings)
+    assert told == is_told
+    assert ("distinct_amount" in topology.labels) != is_told
 
 
 def test_decimals_of_small_numbers_are_kept(tmp_path: Path) -> None:

@@ -334,6 +334,10 @@ _SPOILED_NUMBER = re.compile(
 )
 
 
+# Decimals as Kafka Connect writes them in JSON.
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+
+
 def is_number_unread(seen: FieldSurvey) -> bool:
     """Return whether a field has the name of a measurement, and texts of numbers that are none to
     anything that reads them.
@@ -341,14 +345,26 @@ def is_number_unread(seen: FieldSurvey) -> bool:
     if seen.texts != seen.present or not _VALUE_NAMES.fullmatch(seen.path[-1]):
         return False
     spoiled = sum(map(bool, map(_SPOILED_NUMBER.fullmatch, seen.values.elements())))
-    return spoiled >= _ALMOST_ALL * seen.present and not is_number_text(seen)
+    is_spoiled = spoiled >= _ALMOST_ALL * seen.present and not is_number_text(seen)
+    return is_spoiled or _has_base64(seen)
+
+
+def _has_base64(seen: FieldSurvey) -> bool:
+    is_padded = any(text.endswith("=") for text in seen.values)
+    return is_padded and all(map(_BASE64.fullmatch, seen.values))
 
 
 def number_unread(seen: FieldSurvey) -> str:
     """Return the warning that no number is read of a field."""
+    advice = "have the producers write numbers, with a point and without a unit"
+    if _has_base64(seen):
+        advice = (
+            "they may be decimals of Kafka Connect in base64, so have it write texts or numbers"
+            " (decimal.handling.mode=string in Debezium, decimal.format=NUMERIC in JsonConverter)"
+        )
     return (
         f"{field_text(seen.path)!r} has texts such as {next(iter(seen.values))!r}, in which no"
-        " number is read: have the producers write numbers, with a point and without a unit."
+        f" number is read: {advice}."
     )
 
 
