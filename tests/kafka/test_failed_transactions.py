@@ -50,6 +50,34 @@ async def test_the_first_record_that_fails_is_the_cause(code: int, ends: type[Ex
         await producer.commit()
 
 
+@pytest.mark.asyncio
+@pytest.mark.parametrize("is_told_late", [False, True])
+async def test_a_record_that_is_refused_is_told_of(is_told_late: bool) -> None:
+    """With its topic, and what to do about that, also where the transaction's own error comes
+    before the record's.
+    """
+    refused = KafkaError(KafkaError.INVALID_TIMESTAMP, "ProduceRequest failed")
+    client = mock.Mock(flush=lambda _: 0)
+    client.commit_transaction.side_effect = KafkaException(refused)
+    client.__len__ = lambda _: 0
+    with mock.patch("slidestat.kafka.producer.Producer", return_value=client):
+        producer = TransactionalProducer("nowhere", "id")
+    message = SimpleNamespace(topic=lambda: "late-ones", partition=lambda: 0)
+
+    def report(_seconds: float) -> int:
+        if client.commit_transaction.called or not is_told_late:
+            producer._delivered(refused, cast(Any, message))
+        return 0
+
+    producer.produce("late-ones", 0, b"k", b"first")
+    client.poll = report
+    if not is_told_late:
+        client.flush = report
+    with pytest.raises(SlidestatError, match="'late-ones' takes no record with the time") as told:
+        await producer.commit()
+    assert "message.timestamp.before.max.ms" in told.value.advice
+
+
 @pytest.mark.parametrize(
     ("code", "ends"),
     [

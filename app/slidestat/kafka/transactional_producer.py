@@ -282,6 +282,8 @@ class TransactionalProducer(BulkProducer):
         try:
             await asyncio.to_thread(served, self._producer.commit_transaction, _CALL_S)
         except KafkaException as error:
+            # Reports that were not taken in yet say which topic did not take which record.
+            self.listen()
             reason: KafkaError = self._cause or error.args[0]
             failure = failure_of(reason)
             if failure is Failure.FENCED:
