@@ -52,9 +52,10 @@ async def test_the_first_record_that_fails_is_the_cause(code: int, ends: type[Ex
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("is_told_late", [False, True])
-async def test_a_record_that_is_refused_is_told_of(is_told_late: bool) -> None:
+@pytest.mark.parametrize("others", [[], [KafkaError._PURGE_QUEUE]])
+async def test_a_record_that_is_refused_is_told_of(is_told_late: bool, others: list[int]) -> None:
     """With its topic, and what to do about that, also where the transaction's own error comes
-    before the record's.
+    before the record's, or those of records that it takes with it.
     """
     refused = KafkaError(KafkaError.INVALID_TIMESTAMP, "ProduceRequest failed")
     client = mock.Mock(flush=lambda _: 0)
@@ -66,7 +67,8 @@ async def test_a_record_that_is_refused_is_told_of(is_told_late: bool) -> None:
 
     def report(_seconds: float) -> int:
         if client.commit_transaction.called or not is_told_late:
-            producer._delivered(refused, cast(Any, message))
+            for error in (*map(KafkaError, others), refused):
+                producer._delivered(error, cast(Any, message))
         return 0
 
     producer.produce("late-ones", 0, b"k", b"first")

@@ -308,11 +308,13 @@ class TransactionalProducer(BulkProducer):
         return served(self._producer.flush, seconds)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        is_refused = error is not None and failure_of(error) is Failure.REFUSED
         if error is not None:
             self._note_failure(error)
             if self._has_failed and error.code() not in _FAILED_BEFORE:
                 self._cause = self._cause or error
-        if not self._has_failed:
+        # Records that it takes with it may be reported before the one that is refused.
+        if is_refused or not self._has_failed:
             super()._delivered(error, message)
 
     def _note_failure(self, reason: KafkaError) -> None:
