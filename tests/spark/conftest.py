@@ -30,6 +30,12 @@ _FOR_LITTLE_DATA = " ".join(
         f"{LOG_TASKS}=1",
     )
 )
+# What a cluster may have for its defaults, and jobs have not: of Spark 4, as SQL has it, and as
+# Hive's and Impala's files need it.
+_OF_A_CLUSTER = " ".join(
+    f"--conf spark.sql.{setting}=true"
+    for setting in ("ansi.enforceReservedKeywords", "parquet.binaryAsString")
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,7 +53,7 @@ def spark() -> Iterator["SparkSession"]:
     with pytest.MonkeyPatch.context() as patch:
         # A quick start is worth more here than fast code; processes that tests start have it, too.
         patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        patch.setenv("PYSPARK_SUBMIT_ARGS", f"{_FOR_LITTLE_DATA} pyspark-shell")
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"{_FOR_LITTLE_DATA} {_OF_A_CLUSTER} pyspark-shell")
         with session.spark_session("tests", "local[2]", delta=True) as spark:
             # What tests start has Spark's own settings.
             patch.delenv("PYSPARK_SUBMIT_ARGS")

@@ -41,6 +41,10 @@ _REMOTE = "SPARK_REMOTE"
 # Whatever the cluster's defaults are: what a job writes must not depend on them.
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
+    # The columns of jobs are called offset, key and time.
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    # Keys and synopses are bytes, also in files that Spark has not written.
+    "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # What is brought to Python at once: a record may have megabytes, as a run of events may.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
