@@ -23,16 +23,7 @@ from slidestat.kafka.read.scan import headers_of, reading, scan
 from slidestat.kafka.settings import client_config
 from slidestat.options import COMPRESSION
 from slidestat.repartition.moved_from import MOVED_FROM
-from slidestat.schemas.dead_letter import (
-    HEADER_COUNT,
-    KEY_BYTES,
-    ORIGINAL_KEY,
-    SENT_AGAIN,
-    VALUE_BYTES,
-    DeadLetterHeaders,
-    dead_letter_key,
-    original_headers,
-)
+from slidestat.schemas import dead_letter
 
 _SENT_FROM = "sent_again_from"
 _TRANSACTION_S = 60.0
@@ -228,7 +219,7 @@ def _send(producer: Producer, topology: Topology, letter_topic: str, letters: li
         place = f"{letter.topic}/{letter.partition}/{letter.offset}"
         value = _bytes(letter.value, letter.value_base64)
         sent_again = [*_record_headers(topology, letter), (_SENT_FROM, place.encode())]
-        mark = [(SENT_AGAIN, place.encode())]
+        mark = [(dead_letter.SENT_AGAIN, place.encode())]
         time = max(letter.timestamp_ms, 0)
         produce_with(producer, source, partition, key, value, sent_again, time)
         produce_with(producer, letter_topic, letter.partition, _key(letter), None, mark, time)
@@ -250,7 +241,7 @@ def _closed_and_known(
         key = message.key()
         if not isinstance(key, bytes):
             continue
-        if message.value() is None and SENT_AGAIN in _headers(message):
+        if message.value() is None and dead_letter.SENT_AGAIN in _headers(message):
             closed.add(key)
         elif key in wanted and (letter := _letter(message)) is not None:
             known[key] = letter
@@ -275,10 +266,10 @@ def _letter(message: Message) -> Letter | None:
     """Return the letter of a record, None for a mark and for what no worker has written."""
     headers = _headers(message)
     try:
-        decoded = DeadLetterHeaders.decode(headers.items())
+        decoded = dead_letter.DeadLetterHeaders.decode(headers.items())
     except (msgspec.ValidationError, UnicodeDecodeError):
         return None
-    key, key_base64 = _text(headers.get(ORIGINAL_KEY))
+    key, key_base64 = _text(headers.get(dead_letter.ORIGINAL_KEY))
     value = message.value()
     text, value_base64 = _text(value if isinstance(value, bytes) else None)
     return Letter(
@@ -294,11 +285,11 @@ def _letter(message: Message) -> Letter | None:
         value_base64=value_base64,
         headers=tuple(
             LetterHeader(name, *_text(value))
-            for name, value in original_headers(headers_of(message))
+            for name, value in dead_letter.original_headers(headers_of(message))
         ),
-        original_key_bytes=_count(headers.get(KEY_BYTES)),
-        original_value_bytes=_count(headers.get(VALUE_BYTES)),
-        original_header_count=_count(headers.get(HEADER_COUNT)),
+        original_key_bytes=_count(headers.get(dead_letter.KEY_BYTES)),
+        original_value_bytes=_count(headers.get(dead_letter.VALUE_BYTES)),
+        original_header_count=_count(headers.get(dead_letter.HEADER_COUNT)),
     )
 
 
@@ -364,4 +355,4 @@ def _bytes(text: str | None, encoded: str | None) -> bytes | None:
 
 
 def _key(letter: Letter) -> bytes:
-    return dead_letter_key(letter.topic, letter.partition, letter.offset)
+    return dead_letter.dead_letter_key(letter.topic, letter.partition, letter.offset)

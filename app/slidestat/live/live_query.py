@@ -31,16 +31,7 @@ from slidestat.engine.keys.stored_keys import PartitionStore, StoredKeys
 from slidestat.engine.ticks.kernel_calls import unusable_state
 from slidestat.engine.view import KeyView, PartitionView
 from slidestat.errors import SlidestatError, near_name
-from slidestat.live.questions import (
-    Ranks,
-    asked_items,
-    asked_ranks,
-    asked_topology,
-    asked_where,
-    past_figure,
-    past_statistics,
-    past_windows,
-)
+from slidestat.live import questions
 from slidestat.schemas.alert import Certainty
 from slidestat.schemas.emission import LostRecords
 from slidestat.schemas.query import Bounds, KeyAlert, KeyAnswer, ValueRank
@@ -83,11 +74,11 @@ class RankTable:
             window_fields(window, of_events=topology.windows_of_events)
             for window in topology.window_lengths
         ]
-        self._asked: list[tuple[str, Ranks, Runner, tuple[float, float]]] = []
+        self._asked: list[tuple[str, questions.Ranks, Runner, tuple[float, float]]] = []
         for label, statistic, runner in zip(
             topology.labels, topology.statistics, topology.runners, strict=True
         ):
-            if isinstance(statistic, Ranks):
+            if isinstance(statistic, questions.Ranks):
                 parameters = statistic.parameters(topology.span_length.length)
                 errors = parameters.epsilon, parameters.rank_value_error
                 self._asked.append((label, statistic, runner, errors))
@@ -168,16 +159,16 @@ def asked_of(
     _require_one(quantile=bool(quantiles), rank=bool(ranks), item=bool(items))
     _require_one(where=where is not None, rank=bool(ranks), ago=ago is not None)
     if where is not None:
-        declared = {**asked_where(where, declared)}
+        declared = {**questions.asked_where(where, declared)}
         named = _that_can_be_asked(named, statistics, declared, "where", f"where {where!r}")
     if ranks:
-        declared = asked_ranks(ranks, declared)
+        declared = questions.asked_ranks(ranks, declared)
         named = _that_can_be_asked(named, statistics, declared, "rank", "for ranks of values")
     if items:
-        declared = asked_items(items, declared)
+        declared = questions.asked_items(items, declared)
         named = _that_can_be_asked(named, statistics, declared, "item", "for counts of items")
     if ago is not None:
-        declared = past_statistics(ago, declared)
+        declared = questions.past_statistics(ago, declared)
         named = _that_can_be_asked(named, statistics, declared, "ago", "of the past")
     for label in named:
         place = topology.labels.index(label)
@@ -194,9 +185,9 @@ def asked_of(
     _check_windows(windows, topology)
     before = 0
     if ago is not None:
-        before, windows = past_windows(ago, windows, topology)
+        before, windows = questions.past_windows(ago, windows, topology)
     return Asked(
-        asked_topology(
+        questions.asked_topology(
             topology,
             windows=windows or topology.windows,
             statistics=asked,
@@ -317,7 +308,7 @@ class LiveQuery:
             figures = [] if is_none else added.all_marked(figures, end)
             ranks = ranks and added.marked(ranks, end)
         if self._ago:
-            figures = list(map(past_figure, figures))
+            figures = list(map(questions.past_figure, figures))
         lost = self._lost(view, end)
         if self._whole is not None and (whole := self._whole.answer(view, key)) is not None:
             figures += [figure for figure in whole.figures if figure.statistic in self._wanted]

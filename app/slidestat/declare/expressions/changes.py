@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slidestat.declare.expressions import evidence
 from slidestat.declare.expressions.derived_figures import DerivedFigure, is_at_most
-from slidestat.declare.expressions.evidence import (
-    Change,
-    change_of_mean,
-    change_of_rate,
-    change_of_share,
-    cut_ages,
-    needed,
-)
 from slidestat.declare.expressions.nodes import Call, FieldValue, Node
 from slidestat.declare.figure_names import FigureSource
 from slidestat.declare.statistics.runner import Answered, OtherWindows, Runner
@@ -51,14 +44,14 @@ class ChangingFigure:
 
     def needed(self, delta: float) -> float:
         """Return the evidence from which on there is a change."""
-        return needed(delta, len(self.ages))
+        return evidence.needed(delta, len(self.ages))
 
-    def found(self, answered: Mapping[Runner, Answered]) -> Change:
+    def found(self, answered: Mapping[Runner, Answered]) -> evidence.Change:
         """Return the change at each query."""
         if self.kind == "mean":
             answers = answered[self.runners[0]].answers
             least, largest = self._ends(answered)
-            return change_of_mean(
+            return evidence.change_of_mean(
                 self.ages, answers["mean"], answers["variance"], answers["events"], least, largest
             )
         counts = [
@@ -66,10 +59,10 @@ class ChangingFigure:
             for source, runner in zip(self.sources, self.runners, strict=True)
         ]
         if self.kind == "rate":
-            found = change_of_rate(self.ages, self.window, counts[0])
+            found = evidence.change_of_rate(self.ages, self.window, counts[0])
             # Rates are of seconds, lengths are milliseconds.
             return found._replace(before=found.before * 1_000, after=found.after * 1_000)
-        return change_of_share(self.ages, *counts)
+        return evidence.change_of_share(self.ages, *counts)
 
     def _ends(self, answered: Mapping[Runner, Answered]) -> tuple[Floats, Floats]:
         """Return bounds of the least and the largest value of the window."""
@@ -134,7 +127,7 @@ def changing_figure(
             f"{what}, over no window of one length of time: it could not be cut at ages.",
             'Ask for it over a window such as "1h", or of numbers of a sequence.',
         )
-    ages = cut_ages(window, every)
+    ages = evidence.cut_ages(window, every)
     if not ages:
         raise SlidestatError(
             f"{what}, over a window that is not twice as long as `every`: there is no tick within"

@@ -14,19 +14,8 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from slidestat.declare.alerts import NOT_IN_CONDITION, Alert, beside, is_field
+from slidestat.declare.forms import tables
 from slidestat.declare.forms.flag_list import TOPOLOGY_FLAGS, flag_of
-from slidestat.declare.forms.tables import (
-    ALERTS,
-    RANKINGS,
-    SLOS,
-    STATISTICS,
-    declared_of,
-    kind_of,
-    renamed,
-    statistic_of,
-    topology_of,
-    with_schema,
-)
 from slidestat.declare.rankings import Ranking
 from slidestat.declare.slos import Slo
 from slidestat.declare.statistics import Statistic
@@ -57,11 +46,11 @@ def topology_of_flags(given: Mapping[str, Any]) -> Topology:
         if table.get(name):
             table[name] = _listed(table[name])
     try:
-        return topology_of(with_schema(table, Path()))
+        return tables.topology_of(tables.with_schema(table, Path()))
     except SlidestatError as error:
         flags = {field: flag.name for field, flag in TOPOLOGY_FLAGS.items()}
         raise SlidestatError(
-            _with_flags(renamed(error.message, flags)), _with_flags(error.advice)
+            _with_flags(tables.renamed(error.message, flags)), _with_flags(error.advice)
         ) from error
 
 
@@ -89,7 +78,7 @@ def _alert(text: str) -> Alert:
             advice = 'Name a figure: "slower::change=mean_took_ms".'
             raise SlidestatError("change names nothing.", advice)
         literals = _literals(table, "for", "certain", "delta")
-        return declared_of(Alert, {**table, **literals, **_texts(table)})
+        return tables.declared_of(Alert, {**table, **literals, **_texts(table)})
     except SlidestatError as error:
         given = table["when"].partition("=")
         if given[1] and is_field(name := given[0].strip()):
@@ -101,7 +90,7 @@ def _alert(text: str) -> Alert:
 
 def _ranking(text: str) -> Ranking:
     table = _named_parts(text, "by", _RANKING_FORM)
-    return declared_of(Ranking, {**table, **_literals(table, "largest", "smallest")})
+    return tables.declared_of(Ranking, {**table, **_literals(table, "largest", "smallest")})
 
 
 def _slo(text: str) -> Slo:
@@ -109,7 +98,7 @@ def _slo(text: str) -> Slo:
     numbers = _literals(table, "objective", "least_events")
     texts = (text for text in table.get("alerts", "").split(",") if text)
     alerts = {"alerts": tuple(texts)} if "alerts" in table else {}
-    return declared_of(Slo, {**table, **numbers, **alerts, **_texts(table)})
+    return tables.declared_of(Slo, {**table, **numbers, **alerts, **_texts(table)})
 
 
 _SECOND = {"when": "condition", "good": "condition", "by": "figure"}
@@ -153,7 +142,7 @@ def _unquoted(text: str) -> str:
 
 def _statistic(text: str) -> Statistic:
     kind, *parts = _COLON.split(text)
-    hints = get_type_hints(kind_of(kind))
+    hints = get_type_hints(tables.kind_of(kind))
     parameters: dict[str, object] = {}
     for place, part in enumerate(parts):
         name, equals, value = part.partition("=")
@@ -164,7 +153,7 @@ def _statistic(text: str) -> Statistic:
         if name in parameters:
             raise SlidestatError(f"{name} is given twice.", _FORM)
         parameters[name] = _value(value, hints.get(name))
-    return statistic_of(kind, parameters)
+    return tables.statistic_of(kind, parameters)
 
 
 def _value(text: str, hint: object) -> object:
@@ -191,8 +180,8 @@ def _literal(text: str) -> object:
 
 
 _READERS: Mapping[str, Callable[[str], object]] = {
-    STATISTICS: _statistic,
-    ALERTS: _alert,
-    RANKINGS: _ranking,
-    SLOS: _slo,
+    tables.STATISTICS: _statistic,
+    tables.ALERTS: _alert,
+    tables.RANKINGS: _ranking,
+    tables.SLOS: _slo,
 }

@@ -30,18 +30,7 @@ import numpy as np
 import pandas as pd
 
 from slidestat.errors import SlidestatError
-from slidestat.spark.sql.frame_values import (
-    RunsInWorker,
-    decimals_of,
-    item_text,
-    items_of,
-    length_of,
-    named,
-    numbers_of,
-    times_of,
-    values_of,
-    without_nulls,
-)
+from slidestat.spark.sql import frame_values
 from slidestat.spark.sql.frames import SPAN, Column, FrameSynopsis, Run
 from slidestat.synopses.blocks.parameters import QuantileParameters
 from slidestat.synopses.core.arrays import Floats, Integers
@@ -83,7 +72,7 @@ _NO_VALUE: Figure = (None, None, None)
 _MOST_KEPT = 8  # synopses of one function in one task: calls that differ in k, say
 
 
-class FrameAggregate(RunsInWorker, Generic[A]):
+class FrameAggregate(frame_values.RunsInWorker, Generic[A]):
     """An aggregate function of (v, t, k, ... constants [, interval]) as Spark calls it."""
 
     def __init__(self, name: str, make: Callable[..., Any], of_none: A, constants: int = 1) -> None:
@@ -118,7 +107,7 @@ class FrameAggregate(RunsInWorker, Generic[A]):
         length = None
         if len(rest) > self._constants:
             _one(self._name, "the interval", rest[-1])
-            length = length_of(self._name, rest[-1], t)
+            length = frame_values.length_of(self._name, rest[-1], t)
         with self._in_words():
             return self._answer(v, t, constants, length)
 
@@ -138,7 +127,7 @@ class FrameAggregate(RunsInWorker, Generic[A]):
         known = (_constant(self._name, constants[0]), *(0.5 for _ in range(1, self._constants)))
         rows = np.arange(len(v), dtype=np.int64)
         with self._in_words():
-            state, _ = self._run(known)(None, rows, values_of(v), len(v), len(v))
+            state, _ = self._run(known)(None, rows, frame_values.values_of(v), len(v), len(v))
             return take_summary(state, len(v)) if state else None
 
     def _run(self, constants: tuple[float, ...]) -> Run[A]:
@@ -165,7 +154,9 @@ class FrameAggregate(RunsInWorker, Generic[A]):
             if len(self._synopses) == _MOST_KEPT:
                 del self._synopses[next(iter(self._synopses))]
             synopsis = self._synopses[constants] = FrameSynopsis(self._run(constants))
-        return synopsis.answer(values_of(v), times_of(self._name, t), length)
+        return synopsis.answer(
+            frame_values.values_of(v), frame_values.times_of(self._name, t), length
+        )
 
 
 def _of_rows_there(run: Callable[[bytes | None, Column, Batch], tuple[bytes, A]]) -> Run[A]:
@@ -174,7 +165,7 @@ def _of_rows_there(run: Callable[[bytes | None, Column, Batch], tuple[bytes, A]]
     def counted(
         state: bytes | None, rows: Integers, values: Column, now: int, n: int
     ) -> tuple[bytes, A]:
-        there, values = without_nulls(values)
+        there, values = frame_values.without_nulls(values)
         rows = rows[there]
         return run(state, values, Batch([0, len(rows)], rows, None, [0, 1], [now], [n]))
 
@@ -216,7 +207,7 @@ def basic_count() -> FrameAggregate[Figure]:
         parameters = CountParameters(1 / k, SPAN)
 
         def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
-            bits = numbers_of("basic_count", values)
+            bits = frame_values.numbers_of("basic_count", values)
             if not np.isin(bits, (0.0, 1.0)).all():
                 raise SlidestatError(
                     "basic_count counts bits, and one is neither 0 nor 1.", "Use basic_sum."
@@ -240,11 +231,11 @@ def basic_sum() -> FrameAggregate[Figure]:
         def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
             nonlocal decimals
             if len(values):
-                decimals = decimals_of(values)
+                decimals = frame_values.decimals_of(values)
             elif state is None:  # With only NULLs, the number of decimals is not known yet.
                 return b"", _NOTHING
             parameters = SumParameters(1 / k, SPAN, decimals)
-            numbers = numbers_of("basic_sum", values)
+            numbers = frame_values.numbers_of("basic_sum", values)
             _require_summable(values, numbers, decimals)
             return _with_figure(run_batch(parameters, [state], batch.holding(numbers)))
 
@@ -299,7 +290,7 @@ def basic_distinct() -> FrameAggregate[Figure]:
         parameters = DistinctParameters(round(1 / k, 6), DISTINCT_DELTA, SPAN, seed=0)
 
         def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Figure]:
-            items = batch.holding(items_of(name, values))
+            items = batch.holding(frame_values.items_of(name, values))
             return _with_figure(run_distinct_batch(parameters, [state], items))
 
         return run
@@ -317,8 +308,8 @@ def basic_top() -> FrameAggregate[Listed]:
         parameters = PairedParameters(1 / k, SPAN)
 
         def run(state: bytes | None, values: Column, batch: Batch) -> tuple[bytes, Listed]:
-            codes, distinct = pd.factorize(named("basic_top", values))
-            texts = [item_text(item) for item in distinct]
+            codes, distinct = pd.factorize(frame_values.named("basic_top", values))
+            texts = [frame_values.item_text(item) for item in distinct]
             asked = batch.holding(codes)
             result = run_named_items_batch(parameters, [state], asked, texts, parameters.epsilon)
             found = zip(result.names, result.lowers.tolist(), result.uppers.tolist(), strict=True)
@@ -335,7 +326,7 @@ def basic_top() -> FrameAggregate[Listed]:
 
 def _ranked(name: str, values: Column) -> Floats:
     """Return the numbers of a column; raises SlidestatError for an infinite one."""
-    numbers = numbers_of(name, values)
+    numbers = frame_values.numbers_of(name, values)
     if np.isinf(numbers).any():
         raise SlidestatError(
             f"{name}: a value is infinite, and has no rank.",

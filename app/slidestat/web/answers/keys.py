@@ -33,15 +33,8 @@ from slidestat.schemas.query import (
 )
 from slidestat.schemas.sequence import SequenceKeyAnswer
 from slidestat.text import short, window_text
+from slidestat.web.answers import parameters
 from slidestat.web.answers.history import History
-from slidestat.web.answers.parameters import (
-    key_in_query,
-    key_of,
-    key_query,
-    keys_in_query,
-    no_query,
-    page_query,
-)
 from slidestat.web.answers.workers import (
     OtherWorkers,
     ThisWorker,
@@ -183,7 +176,7 @@ class KeyAnswers:
     async def list_keys(self, request: web.Request) -> web.Response:
         """Return a page of the keys of all workers."""
         live = self._here.topology(request)
-        asked = checked(lambda query: page_query(live.topology, query), request)
+        asked = checked(lambda query: parameters.page_query(live.topology, query), request)
         prefix, after, limit, firing = asked
         is_for_here = self._here.is_for_here(request)
 
@@ -210,7 +203,7 @@ class KeyAnswers:
         async with self._questions.one():
             with parsing():
                 key, query = _key_of(request, place=-1)
-                question = key_query(live.topology, query)
+                question = parameters.key_query(live.topology, query)
             epoch, found = await self._here.see(live, lambda view: view.alone(key))
             held = [view for view in found if view is not None]
             if len(held) > 1:
@@ -225,9 +218,9 @@ class KeyAnswers:
         """Answer Prometheus with the figures of the requested keys that are here."""
         live = self._here.topology(request)
         with parsing():
-            keys, query = keys_in_query(request.rel_url.raw_query_string)
+            keys, query = parameters.keys_in_query(request.rel_url.raw_query_string)
             # A gauge is as of now; Prometheus has the past of what it scrapes.
-            question = key_query(live.topology, query, can_be_past=False)
+            question = parameters.key_query(live.topology, query, can_be_past=False)
         async with self._questions.one():
             _, views = await self._here.see(live, lambda view: [view.alone(key) for key in keys])
             found = [
@@ -247,7 +240,7 @@ class KeyAnswers:
         live = self._here.topology(request)
         with parsing():
             key, query = _key_of(request, place=-2)
-            no_query(query)
+            parameters.no_query(query)
         is_for_here = self._here.is_for_here(request)
         async with self._questions.one():
             epoch, found = await self._here.see(
@@ -269,8 +262,8 @@ def _key_of(request: web.Request, place: int) -> tuple[str, str]:
     """
     query = request.rel_url.raw_query_string
     if "key" not in request.match_info:
-        return key_in_query(query)
-    return key_of(request.rel_url.raw_path.split("/")[place]), query
+        return parameters.key_in_query(query)
+    return parameters.key_of(request.rel_url.raw_path.split("/")[place]), query
 
 
 _status_decoder = msgspec.json.Decoder(TopologyStatus)
@@ -298,19 +291,19 @@ class TopologyAnswers:
 
     async def list_topologies(self, request: web.Request) -> web.Response:
         """Return the topologies of this worker."""
-        checked(no_query, request)
+        checked(parameters.no_query, request)
         lives = [self._here.topologies[name] for name in sorted(self._here.topologies)]
         return json_response(TopologyList([self._describe(live) for live in lives]))
 
     async def show_topology(self, request: web.Request) -> web.Response:
         live = self._here.topology(request)
-        checked(no_query, request)
+        checked(parameters.no_query, request)
         return json_response(self._describe(live))
 
     async def show_status(self, request: web.Request) -> web.Response:
         """Return the status of a topology's workers, also those that cannot be reached."""
         live = self._here.topology(request)
-        checked(no_query, request)
+        checked(parameters.no_query, request)
         async with self._watchers.one():
             workers = [await self._here.looks.take(lambda: self._status(live))]
         if not self._here.is_for_here(request):

@@ -20,17 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from slidestat.spark.audit.declaration import Declaration, Path
-from slidestat.spark.audit.events.conditions import (
-    MOST_WHOLE,
-    NUMBER_TEXT,
-    SPACES,
-    NotComputableError,
-    Rounded,
-    computed,
-    holds,
-    iso_microseconds,
-    item_text,
-)
+from slidestat.spark.audit.events import conditions
 from slidestat.spark.audit.events.plain_reader import Events, PlainReader, Records
 from slidestat.spark.audit.events.runs import pack, run_columns
 from slidestat.spark.audit.exact_key import places_in
@@ -164,13 +154,13 @@ def _of(declaration: Declaration, fields: object, path: Path) -> object:
     if not isinstance(fields, dict):
         raise UnreadableError
     try:
-        value = computed(expression, fields)
-    except NotComputableError as error:
+        value = conditions.computed(expression, fields)
+    except conditions.NotComputableError as error:
         raise UnreadableError from error
-    if isinstance(value, float) and not isinstance(value, Rounded):
+    if isinstance(value, float) and not isinstance(value, conditions.Rounded):
         if not value.is_integer():
             return Decimal(repr(value))
-        return int(value) if abs(value) < MOST_WHOLE else Decimal(value)
+        return int(value) if abs(value) < conditions.MOST_WHOLE else Decimal(value)
     return value
 
 
@@ -180,8 +170,8 @@ def _holds(where: str, fields: object) -> bool:
     if not isinstance(fields, dict):
         raise UnreadableError
     try:
-        return holds(where, fields)
-    except NotComputableError as error:
+        return conditions.holds(where, fields)
+    except conditions.NotComputableError as error:
         raise UnreadableError from error
 
 
@@ -225,8 +215,8 @@ def _written_number(text: str) -> int | Decimal:
     """Return the number that a text writes, a whole one where it is written as such. One with a
     power and at most 7 digits has lost others, unless Java wrote it.
     """
-    text = text.strip(SPACES)
-    if not NUMBER_TEXT.fullmatch(text):
+    text = text.strip(conditions.SPACES)
+    if not conditions.NUMBER_TEXT.fullmatch(text):
         raise UnreadableError
     mantissa, _, power = text.upper().partition("E")
     digits = "".join(filter(str.isdigit, mantissa)).lstrip("0")
@@ -250,7 +240,7 @@ def _from_fraction(number: Decimal, per_second: int) -> int:
 def _iso_ms(text: str, *, zoneless_is_utc: bool) -> int:
     """Return the milliseconds of an ISO 8601 text, which is read to the nearest microsecond."""
     try:
-        microseconds, is_zoned = iso_microseconds(text)
+        microseconds, is_zoned = conditions.iso_microseconds(text)
     except ValueError as error:
         raise UnreadableError from error
     if not is_zoned and not zoneless_is_utc:
@@ -285,14 +275,14 @@ def _text(value: object, as_item: bool) -> str | None:
         case bool() if as_item:
             return "true" if value else "false"
         case int() if type(value) is int and (as_item or _is_double(value)):
-            return item_text(value) if as_item else str(value)
-        case Rounded() if not as_item:
+            return conditions.item_text(value) if as_item else str(value)
+        case conditions.Rounded() if not as_item:
             return repr(float(value))
         case Fraction() if not as_item:  # As it was written; as an item it is refused.
             digits = _DIGITS.divide(Decimal(value.numerator), Decimal(value.denominator))
             return f"{digits:f}"
         case Decimal() if _is_double(value):
-            return item_text(value) if as_item else str(value)
+            return conditions.item_text(value) if as_item else str(value)
     raise UnreadableError
 
 
