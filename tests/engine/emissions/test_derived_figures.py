@@ -458,3 +458,31 @@ def test_a_count_that_was_added_later_is_not_at_least_an_older_one() -> None:
     assert whole.counted_from_ms is None
     assert whole.lower is not None
     assert whole.lower <= 1
+
+
+@pytest.mark.parametrize("restarts", [(), (12, 21)])
+def test_a_figure_of_the_past_of_an_added_count_is_whole_once_that_is(
+    restarts: Sequence[int],
+) -> None:
+    """Its mark goes at the first tick whose window of before begins behind the count's start, also
+    if nothing else changes at that tick, and wherever a worker begins anew.
+    """
+    before = watched(statistics=(Count(),), derived=(), emit="always", windows=("5m",))
+    added = Count(name="errors", where="status >= 500")
+    driver = TopologyDriver(before)
+    driver.send(*events(5_000, every=1))
+    derived = ("count_5m - ago(errors_5m, '10m') as more", "errors_5m / count_5m as rate")
+    driver.change_statistics(replace(before, statistics=(Count(), added), derived=derived))
+    place = len(driver.emissions)
+    for minute in range(1, 30):
+        start = START + 60_000 * minute
+        driver.send(*({**event, "time": start + 600 * i} for i, event in enumerate(events(99, 1))))
+        driver.commit()
+        if minute in restarts:
+            driver.restart()
+    start = _of(driver.emissions[place].figures, "more").counted_from_ms
+    assert start is not None
+    for emission in driver.emissions[place:]:
+        for name, minutes in (("errors", 5), ("rate", 5), ("more", 15)):
+            is_whole = emission.window_end_ms - 60_000 * minutes >= start
+            assert _of(emission.figures, name).counted_from_ms == (None if is_whole else start)

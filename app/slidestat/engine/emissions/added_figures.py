@@ -69,13 +69,9 @@ class AddedFigures:
             if isinstance(statistic, ListStatistic) and label in starts
             for length in topology.window_lengths
         ]
-        self._edges = np.unique(
-            np.array(
-                [_whole(start, length) for start in starts.values() for length in windows]
-                + [starts[it] + length for it, length in self._spans.items() if it in starts],
-                np.int64,
-            )
-        )
+        edges = {self._whole_from(it, length, 0) for it in starts for length in (*windows, None)}
+        edges.update(self._whole_from(*it) for of in self._parts.values() for it in of)
+        self._edges = np.array(sorted(edges - {WHOLE, NEVER_WHOLE}), np.int64)
 
     def __bool__(self) -> bool:
         return bool(self._starts)
