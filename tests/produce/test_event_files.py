@@ -360,9 +360,13 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, me
 
 
 def test_paths_that_are_no_file(tmp_path: Path) -> None:
-    """A missing file and a folder are told apart."""
-    with pytest.raises(SlidestatError, match="There is no file"):
+    """A missing file and a folder are told apart; where files are counted, `-` is no input."""
+    with pytest.raises(SlidestatError, match="There is no file") as one:
         event_file(tmp_path / "a.csv")
+    assert "`-` reads standard input" in one.value.advice
+    with pytest.raises(SlidestatError, match="There is no file -") as several:
+        files_of(["-"])
+    assert several.value.advice == "Check the path."
     with pytest.raises(SlidestatError, match="is not a file"):
         event_file(tmp_path)
 

@@ -83,7 +83,7 @@ from slidestat.produce.files import files_of
 from slidestat.schemas.alert import AlertState
 from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.sequence import decode_alert_change
-from slidestat.text import iso_time
+from slidestat.text import counted, iso_time
 
 # One partition, without a broker.
 
@@ -418,8 +418,8 @@ def _require_new(bootstrap: str, topology: Topology, count: int) -> None:
         known = (stored_counters(it) or Counters() for it in checkpoints)
         read = sum(known, Counters()).read
         raise SlidestatError(
-            f"{topology.name} has states already, of {keys:,} keys and {read:,} records; a seed"
-            " would write over them.",
+            f"{topology.name} has states already, of {counted(keys, 'key')} and"
+            f" {counted(read, 'record')}; a seed would write over them.",
             "Give the topology another name. To have another seed under this one, stop its workers"
             f" and delete their data folders and the topic {topic!r}: its states are gone then.",
         )

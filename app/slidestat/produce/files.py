@@ -303,22 +303,23 @@ def event_file(name: str | Path) -> EventFile:
     name = str(name)
     if name == STANDARD_INPUT:
         return EventFile(name, Format.JSON_LINES, None, 0)
-    file = _event_file(name)
+    file = _event_file(name, may_be_input=True)
     require_no_table([file.path])
     if not file.size:
         raise _empty(file)
     return file
 
 
-def _event_file(name: str) -> EventFile:
+def _event_file(name: str, *, may_be_input: bool = False) -> EventFile:
     path = Path(name)
     if not _is_there(name):
-        raise SlidestatError(
-            f"There is no file {name}.", "Check the path; `-` reads standard input."
-        )
+        other = "; `-` reads standard input" if may_be_input else ""
+        raise SlidestatError(f"There is no file {name}.", f"Check the path{other}.")
     if not path.is_file():
-        other = "Give one file at a time" if path.is_dir() else "`-` reads JSON lines from a pipe"
-        raise SlidestatError(f"{name} is not a file.", f"{_FORMAT_ADVICE} {other}.")
+        other = " `-` reads JSON lines from a pipe." if may_be_input else ""
+        if path.is_dir():
+            other = " Give one file at a time."
+        raise SlidestatError(f"{name} is not a file.", f"{_FORMAT_ADVICE}{other}")
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = compression_of(name, start_of(path))
     if suffixes and suffixes[-1] in _COMPRESSIONS:

@@ -4,9 +4,12 @@ Spark's own log goes to a file of its own, so that the terminal has only a job's
 Python workers are of the running interpreter and import the running code.
 """
 
+import logging
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -96,18 +99,42 @@ def spark_session(
     """
     _require_pyspark()
     _require_no_connect(master or "")
-    if _SUBMITTED in os.environ:
-        session = _submitted(job)
-    else:
-        session = _started(job, master or LOCAL, delta=delta)
+    with ended_in_silence():
+        if _SUBMITTED in os.environ:
+            session = _submitted(job)
+        else:
+            session = _started(job, master or LOCAL, delta=delta)
+        if threading.current_thread() is threading.main_thread():
+            # PySpark's own handler asks the JVM, over a connection that may be waited on.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            if delta:
+                require_delta(session, f"The {job}'s lake")
+            _set_partitions(session)
+            require_executors(session)
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def ended_in_silence() -> Iterator[None]:
+    """Have Ctrl-C end a job without the stack traces that py4j logs of what it was waiting for."""
+    loggers = [logging.getLogger(name) for name in (None, "py4j.clientserver")]
+    for logger in loggers:
+        logger.addFilter(_no_interrupt)
     try:
-        if delta:
-            require_delta(session, f"The {job}'s lake")
-        _set_partitions(session)
-        require_executors(session)
-        yield session
+        yield
     finally:
-        session.stop()
+        for logger in loggers:
+            logger.removeFilter(_no_interrupt)
+
+
+def _no_interrupt(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is None
 
 
 def write_tasks(spark: "SparkSession") -> int:
@@ -201,6 +228,8 @@ def _started(job: str, master: str, *, delta: bool) -> "SparkSession":
     try:
         if SparkContext._gateway is not None:  # A JVM that this process has started before.
             return SparkSession(SparkContext(conf=conf))
+        if sys.stderr.isatty():  # Nothing else is said for seconds, or for minutes.
+            print(f"Starting Spark, whose log is {log_path}", file=sys.stderr)
         with log_path.open("ab") as log:
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": log, "stderr": log}

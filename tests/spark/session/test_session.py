@@ -1,7 +1,9 @@
 """The session that all jobs have: whose Java, whose Python, whose code."""
 
+import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,7 @@ from slidestat.errors import SlidestatError
 from slidestat.local.jars import locked_jars
 from slidestat.spark import register_functions, stream
 from slidestat.spark.jars import LINES
-from slidestat.spark.session import spark_session
+from slidestat.spark.session import ended_in_silence, spark_session
 from tests.docs.markdown import ROOT
 from tests.spark.requests_history import TOPOLOGY
 
@@ -92,3 +94,26 @@ def test_what_keeps_spark_from_starting_is_told(tmp_path: Path) -> None:
     )
     said = "SlidestatError: Spark did not start: ClassNotFoundException: com.nowhere.Plugin"
     assert said in done.stderr
+
+
+def interrupted() -> None:
+    """Do as py4j does when Ctrl-C comes while it waits for an answer."""
+    logging.exception("a fault", exc_info=ValueError())
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        logging.exception("KeyboardInterrupt while sending command.")
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            logging.getLogger("py4j.clientserver").exception("Exception occurred")
+        raise
+
+
+def test_ctrl_c_leaves_no_stack_trace(caplog: pytest.LogCaptureFixture) -> None:
+    """Of what py4j waited for, and could not tell; other errors are logged."""
+    with pytest.raises(KeyboardInterrupt), ended_in_silence():
+        interrupted()
+    assert [record.getMessage() for record in caplog.records] == ["a fault"]
+    logging.exception("later", exc_info=KeyboardInterrupt())
+    assert caplog.records[-1].getMessage() == "later"
