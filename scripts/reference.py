@@ -68,7 +68,7 @@ text "1" are one item. Numbers that are equal are one item: 1, 1.0 and 1e0 are "
 on is its first 60. Others are the shortest text of their double, 0.10 is "0.1"; so are those from
 2^100 on that are written with a fraction or an exponent.
 
-Those "with the defaults" are the same whatever the span. All statistics have a `name` and a
+The promises "with the defaults" are the same for every span. All statistics have a `name` and a
 `where`, and all but {without_field} a `field`:
 
 """

@@ -44,6 +44,7 @@ def text_of(name: str) -> str:
         r"(Datar|Gibbons|Arasu)[^.]{0,80}section[^.]{0,40}landmark",
         # Alerts are evaluated at ticks, also at those without an emission.
         r"is resolved at emissions",
+        r"asked at each of its emissions",
         # Its bounds are 9.9999 and 10.1011.
         r"a burn rate of 10 or more",
         # Clients, attached topologies and jobs on Spark have public names, too.

@@ -37,8 +37,9 @@ class Referee(Named):
     is the name of one that ships, or a file, seen from the referee's own.
     patience: how far a party may lie behind the furthest one, in event time (of a sequence, in
     events), before an answer that waits for it is given without it, as provisional, naming it.
-    correctable: a party that comes before it lies so far behind has the answer given again with it,
-    under the same key; one that comes later does not. At least the patience, and of its kind.
+    correctable: for how long an answer without a party can be completed, in event time: it is then
+    given again, with the party, under the same key. A party that comes later is left out. At least
+    the patience, and of its kind.
     windows: the lengths answered for; without any, those of the topology.
     emit: when a stream without new events is answered for: "windows", at the first tick at which
     any of the windows, or the span, has none of them any more; "events", at that of the span alone;

@@ -39,7 +39,7 @@ class Topology(KeptFigures):
     on, once the watermark has passed it. Events of one millisecond are in it together.
     windows: the lengths emitted, each n <= N; without any, the span itself. Others, up to the span,
     can be asked for at any time. "this_hour", "today" and "this_week" begin with an hour, a day or
-    a Monday of `time_zone`: they are as long as it is since then.
+    a Monday of `time_zone`, and end at the tick.
     time_zone: whose hours and days "this_hour", "today" and "this_week" are, such as
     "Europe/Berlin" or "UTC": a name of the IANA database, by the rules of the package tzdata.
     statistics: what is computed over each window, each once; `name` tells two of a kind apart.
@@ -51,19 +51,19 @@ class Topology(KeptFigures):
     come as far, and is a dead letter where they do not.
     ahead: how far an event time may lie after the Kafka timestamp of its record. One that lies
     further comes from a clock that is wrong, and makes a dead letter.
-    idle: when a partition has brought no record for so long, of real time, what is not yet emitted
-    is, provisionally; "0s" never does so.
+    idle: when a partition has brought no record for so long, of real time, its open windows are
+    emitted provisionally; with "0s" never.
     forget_after: when a key of last events, or of statistics since its first event, has brought
     nothing for so long, of event time, it is forgotten: it is emitted once more, and what comes
     later starts from nothing. Without it such keys are kept for ever; those of windows of time
     alone are forgotten after the span.
     emit: when a key is emitted: "windows", at the ticks after its events, and at the first tick at
-    which any of the windows, or the span, has none of them any more; "events", not for windows, but
-    for the span alone; "always", at every tick as long as the span has one; "change", at those at
-    which its newest record is no longer true: a figure's bounds are not within those that were
-    written. Windows of last events lose none in a silence: for them "windows" is the same as
-    "events", and there is no "always".
-    tolerance: of emit = "change", how far the bounds of a figure may pass those that were written
+    which any of the windows, or the span, has none of them any more; "events", the same for the
+    span alone; "always", at every tick as long as the span has one; "change", at those at which its
+    newest record is no longer true: a figure's bounds are not within those that were written.
+    Windows of last events lose none in a silence: for them "windows" is the same as "events", and
+    there is no "always".
+    tolerance: with emit = "change", how far the bounds of a figure may pass those that were written
     last, as a share of them: "5%".
     having: the condition for a key to be emitted, as SQL over its figures, each with its window:
     "count_5m >= 100 and p99_1h > 500", "count_1h > 2 * ago(count_1h, '24h')". A key is written
@@ -79,14 +79,14 @@ class Topology(KeptFigures):
     `idle`.
     value_field: the path of what statistics read that name no field of their own.
     where: the condition on an event to be counted, as SQL: "status >= 500 and path like '/api/%'".
-    Others move event time, and leave no letter.
+    Other events move event time, and make no dead letter.
     computed: fields that are computed from those of an event, as SQL: "latency_ms / 1000 as
     latency_s", "country || '+' || merchant as who". The key and what statistics read may be such
     fields.
     tombstones: what a record without a value is: "pass-over", nothing that is counted, as in a
     compacted topic, or a "dead-letter".
-    source_format: that of the source, "json", or as a schema registry's clients write it: "avro",
-    "protobuf" or "json-schema".
+    source_format: the format of the events: "json"; or "avro", "protobuf" or "json-schema", as
+    clients of a schema registry write them.
     source_schema: the schema of a source in Avro or Protobuf that takes no registry, as JSON or as
     the text of a .proto file (or a set of descriptors in base64); in TOML and in flags the file
     that has it.
@@ -96,28 +96,28 @@ class Topology(KeptFigures):
     envelope's own: op, before, after, source.ts_ms, ts_ms. Changes without a row are passed over.
     group: the consumer group of the workers is slidestat-GROUP; without one, the topology's name is
     taken. Topologies of one source and group share a worker.
-    output_format: that of the output, "json" or "avro", or of rows "protobuf" or "connect-json":
-    JSON with the schema that Kafka Connect asks for.
+    output_format: the format of the output, "json" or "avro"; for rows also "protobuf", or
+    "connect-json": JSON with the schema that Kafka Connect asks for.
     output_shape: "emissions", a record for each key and window end with all figures in a list; or
     "rows", one for each window as well, with plain columns.
     output: begins the names of the topics that are written, in place of `name`: two versions of a
     topology, in groups of their own, can run side by side.
     publish: has the partitions publish their synopses at each tick, for a referee: those of the
     keys that it lists, which may be spread over partitions because they are too hot for one, and
-    are not emitted but by the referee; or, with "partition", one state a partition over all of its
-    events, which need no key. Windows of last events are then of those of each partition.
+    are emitted by the referee alone; or, with "partition", one state a partition over all of its
+    events, which need no key. Windows of last events then have the last events of each partition.
     synopses: has the synopses of each key written to the topic NAME-synopses at this interval, such
     as "1h": at its first multiple after events of the key, as they were before it. Rollups of a
-    lake merge them into windows of any length and groups of keys, as those of a backfill. A
-    multiple of `every`, at most the span.
-    alerts: conditions on the figures of a key, asked at each of its emissions; what becomes of them
-    goes to the topic NAME-alerts.
+    lake merge them into windows of any length and groups of keys, and so they do those of a
+    backfill. A multiple of `every`, at most the span.
+    alerts: conditions on the figures of a key, evaluated at ticks, with or without events; each
+    change is a record on the topic NAME-alerts.
     alert_headers: "cloudevents" gives the records of alerts the headers of CloudEvents 1.0.
     rankings: the keys with the largest, or the smallest, values of a figure; the partitions publish
     at each tick which of their keys may have a place, and a referee writes who has it.
-    slos: service-level objectives, each so large a share of good events. They become windows,
-    statistics, derived figures and alerts behind those above, and none is left here; without
-    `statistics`, there are no others.
+    slos: service-level objectives, each the share of events that is to be good. They become
+    windows, statistics, derived figures and alerts behind those above, and none is left here;
+    without `statistics`, there are no others.
     expected: keys that count as silent although they never came: an alert on missing events fires
     for them, too, and they are never forgotten. Such a key must be on the partition that Kafka's
     clients choose for it by default (murmur2 of its UTF-8 text).
@@ -128,10 +128,9 @@ class Topology(KeptFigures):
     partitions, and count what is there. It needs a lateness: for how much later than others a
     partition of the source may get its records.
 
-    exactly_once: has what a flush makes visible, emissions, alerts, letters, states and how far
-    they have come, committed in one Kafka transaction a partition: who reads with
-    isolation.level=read_committed sees each record once after any crash, up to a second later
-    than without.
+    exactly_once: has each flush write one Kafka transaction a partition: emissions, alerts,
+    letters, states and the position in the source. A reader with isolation.level=read_committed
+    sees each record once after any crash, up to a second later than without.
 
     Raises SlidestatError, naming the field, for a topology that cannot be.
     """
