@@ -24,7 +24,7 @@ async def test_the_last_records_are_told_too(
             told.flushed(Counters(read=read, counted=read), 0)
         said = capsys.readouterr().err
         assert said.count("\n") == 1
-        assert "t: 1 records read" in said
+        assert "t: 1 record read" in said
         while not (said := capsys.readouterr().err):
             await asyncio.sleep(0.01)
         assert said.count("\n") == 1

@@ -373,6 +373,7 @@ async def test_nothing_is_left_open() -> None:
         async with client:
             await client.topologies()
     assert "slidestat run" in away.value.advice
+    assert "ssl" not in away.value.message
     session = client._session
     assert isinstance(session, aiohttp.ClientSession)
     assert session.closed

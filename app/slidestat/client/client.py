@@ -200,7 +200,9 @@ class Client:
                 ) from error
             if isinstance(error, asyncio.CancelledError):
                 raise
-            reason = error.message if isinstance(error, ClientResponseError) else str(error)
+            # The system's words where a connection fails: aiohttp's speak of TLS wherever it asks.
+            said = getattr(error, "os_error", error)
+            reason = error.message if isinstance(error, ClientResponseError) else str(said)
             raise OSError(" ".join(reason.split()) or type(error).__name__) from error
 
     def check_redirect(self, status: int, address: str, answered: str) -> None:
