@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.text import Text
 
 from slidestat import Count, Sum, Topology
-from slidestat.cli.display.watch import Latest, show_rows, undeclared_note, watch
+from slidestat.cli.display.watch import Latest, show_rows, undeclared_note, watch, watch_alerts
 from slidestat.errors import SlidestatError
-from slidestat.kafka.read.topic_reader import EmissionReader
+from slidestat.kafka.read.topic_reader import AlertReader, EmissionReader
 from slidestat.schemas.dead_letter import DeadLetterHeaders, Reason
 from slidestat.schemas.emission import Emission, Figure
 from slidestat.text import Row
@@ -415,3 +415,15 @@ def test_latest_forgets_what_a_newer_emission_no_longer_has() -> None:
     assert [row.figure.item for row in latest.newest_first()] == ["b"]
     latest.update([emission("k", count(40), end_ms=END_MS + 2)])
     assert latest.newest_first() == []
+
+
+def test_what_is_not_shown_of_alerts_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a silence, as of figures: else one would wait for what was written before."""
+    monkeypatch.setattr("slidestat.cli.display.watch._SILENCE_S", 0.0)
+    monkeypatch.setattr(AlertReader, "batches", lambda _: iter([[], []]))
+    watch_alerts(AlertReader("127.0.0.1:1", "alerts", [0]), 5, as_json=False)
+    told = capsys.readouterr().err
+    assert told.count("--once shows the newest and --from-beginning all") == 1
+    assert "when an alert begins to fire" in told

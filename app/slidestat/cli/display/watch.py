@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -33,7 +33,9 @@ from slidestat.text import (
 
 if TYPE_CHECKING:  # Rows are shown without Kafka's client, too.
     from slidestat.declare.declared import Declared
-    from slidestat.kafka.read.topic_reader import AlertReader, EmissionReader, Record
+    from slidestat.kafka.read.topic_reader import AlertReader, EmissionReader, TopicReader
+
+Read = TypeVar("Read")
 
 # So long nothing may come until it is said what is shown.
 _SILENCE_S = 5.0
@@ -42,6 +44,7 @@ _NARROWEST, _WIDEST = 14, 40
 # Characters of a window in a plain line, at least.
 _SHORT_WINDOW = 4
 _WRITTEN = "A worker writes figures when event time less the lateness passes a multiple of `every`."
+_ALERTED = "A worker writes a record when an alert begins to fire, and when it is resolved."
 _BEFORE = "Of what was written before, --once shows the newest and --from-beginning all."
 _HEADINGS = ("key", "statistic", "window", "window end", "estimate", "lower", "upper", "± %")
 _NUMBERS = frozenset(("window", "estimate", "lower", "upper", "± %"))
@@ -134,8 +137,10 @@ class Latest:
         return rows[: self._rows]
 
 
-def _batches(reader: "EmissionReader") -> "Iterator[list[Record]]":
-    """Yield the reader's batches; where none has a record for a while, say once what there is."""
+def _batches(reader: "TopicReader[Read]", written: str) -> "Iterator[list[Read]]":
+    """Yield the reader's batches; where none has a record for a while, say once what there is, and
+    when more is written.
+    """
     told_at = time.monotonic() + _SILENCE_S
     for records in reader.batches():
         yield records
@@ -143,12 +148,12 @@ def _batches(reader: "EmissionReader") -> "Iterator[list[Record]]":
             told_at = 0.0
             if not reader.read:
                 before = "" if reader.from_beginning else f" {_BEFORE}"
-                print(f"Nothing new for {_SILENCE_S:.0f} s.{before} {_WRITTEN}", file=sys.stderr)
+                print(f"Nothing new for {_SILENCE_S:.0f} s.{before} {written}", file=sys.stderr)
 
 
 def _show_json(reader: "EmissionReader", statistic: str | None) -> int:
     shown = 0
-    for records in _batches(reader):
+    for records in _batches(reader, _WRITTEN):
         for record in records:
             if statistic is None or rows_of(record.emission, statistic):
                 sys.stdout.write(record.json.decode() + "\n")
@@ -159,7 +164,7 @@ def _show_json(reader: "EmissionReader", statistic: str | None) -> int:
 
 def _show_lines(reader: "EmissionReader", statistic: str | None) -> int:
     shown = 0
-    for records in _batches(reader):
+    for records in _batches(reader, _WRITTEN):
         for record in records:
             shown += _print_lines(rows_of(record.emission, statistic))
         sys.stdout.flush()
@@ -325,7 +330,7 @@ def watch_alerts(reader: "AlertReader", rows: int, *, as_json: bool) -> None:
 
 def _show_as_they_come(reader: "AlertReader", *, as_json: bool) -> int:
     shown = 0
-    for records in reader.batches():
+    for records in _batches(reader, _ALERTED):
         for change, json in records:
             print(json.decode() if as_json else change_line(change))
             shown += 1
