@@ -132,7 +132,7 @@ def everything(
 def run(plan: Plan, json: Path, console: Console) -> None:
     """Run a plan; what has been measured is written after each part of it."""
     start = time.monotonic()
-    # Its load before: later on it is that of the benchmarks.
+    # The machine's load before the benchmarks make it.
     more: dict[str, object] = {"machine": results.machine()}
     console.print(more["machine"], highlight=False)
     workloads: dict[str, object] = {}

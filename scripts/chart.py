@@ -74,7 +74,7 @@ def main(helm: str) -> None:
         known = ["--kube-version", KUBERNETES]
         run("lint", "--strict", str(CHART), *known, *given)
         text = run("template", name, str(CHART), *known, *more)
-        # Which template a resource is of helps nobody who applies it.
+        # The template's name in a comment helps nobody who applies it.
         kept = [line.rstrip() for line in text.splitlines() if not line.startswith("# Source: ")]
         target.parent.mkdir(exist_ok=True)
         target.write_text(head + stamp() + "\n".join(kept) + "\n", encoding="utf-8")

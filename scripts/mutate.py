@@ -36,7 +36,7 @@ _TESTS = {
         "tests/faust/test_restore.py",
     ],
     "faust": ["tests/faust", "tests/engine/keys/test_shared_keys.py"],
-    # Its producers are tried by workers on simulated brokers; what needs a broker is not tried.
+    # Workers on simulated brokers test its producers; code that needs a broker is not tried.
     "kafka": [
         *("tests/kafka", "tests/faust/simulation/test_simulation.py", "tests/repartition"),
         "tests/security/test_security_settings.py",
@@ -47,7 +47,7 @@ _TESTS = {
         "tests/synopses/exponential_histogram/test_exponential_histogram_limits.py",
     ],
 }
-# Of modules with kernels, as they are slow as plain Python.
+# Tests of modules with kernels, as these are slow as plain Python.
 _TESTS_OF_KERNELS = {
     "kafka": ["tests/kafka/test_fetches.py", "tests/kafka/test_partitioner.py"],
     "synopses/core": [
@@ -74,11 +74,11 @@ _OTHER: dict[type, Any] = {
     ast.RShift: ast.LShift, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
-# Of a module with kernels: they run as plain Python, or a mutant would be compiled.
+# The import of a module with kernels: they run as plain Python, or a mutant would be compiled.
 _KERNEL = "kernels.compile import"
 _SLOWER = 5
 _LEAST_S = 30.0
-# So many tests at most try one mutant.
+# The most tests that try one mutant.
 _MOST_TESTS = 60
 _BASELINE_S = 1_800.0
 
@@ -237,7 +237,7 @@ def _run(copy: Path, tests: list[str], *, has_kernels: bool, reached: Path | Non
         importlib.import_module("numba").config.reload_config()
     pytest = importlib.import_module("pytest")
     how = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not long"]
-    how += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # Of what is loaded already.
+    how += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # Some are loaded already.
     if reached is None:
         return int(pytest.main([*how, *tests]))
     plugin = _Reached(copy / _PACKAGE)

@@ -93,7 +93,7 @@ _WORDS: dict[object, str] = {
 }
 _LISTED = {Alert: "alerts", Ranking: "rankings", Slo: "objectives"}
 _PROMISE, _UNION = "promise", "union"
-# What is told once for all statistics.
+# The parameters that are explained once for all statistics.
 _COMMON = ("field", "name", "where")
 # Long enough for any statistic; promises do not depend on it.
 _SPAN_MS = 3_600_000

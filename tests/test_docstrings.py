@@ -1,7 +1,8 @@
-"""Docstrings say what a function does, or what a class is."""
+"""Docstrings say what a function does, or what a class is; comments are read once."""
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,10 @@ _NO_VERBS = (
 )
 _RIDDLE = re.compile(rf"(?:{_RIDDLES})\b")
 _NO_COMMAND = re.compile(rf"(?:{_RIDDLES}|{_NO_VERBS})\b")
+# A comment that opens so names its subject last, or not at all.
+_RIDDLE_OF_A_COMMENT = re.compile(
+    r"# (?:Of|That|Those|What|How|Which|Who|Whoever|Whose|So (?:few|long|many|much|often))\b"
+)
 
 
 def opens_as_a_command(text: str) -> bool:
@@ -83,3 +88,34 @@ def test_functions_open_with_a_verb_and_classes_with_a_noun(room: Path) -> None:
 )
 def test_a_command_is_no_riddle(text: str, *, is_right: bool) -> None:
     assert opens_as_a_command(text) is is_right
+
+
+def opening_comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield each comment of a module that does not go on from the line before, with its line."""
+    before = 0, 0
+    with tokenize.open(path) as lines:
+        for token in tokenize.generate_tokens(lines.readline):
+            if token.type == tokenize.COMMENT:
+                line, column = token.start
+                if before != (line - 1, column):
+                    yield line, token.string
+                before = line, column
+
+
+def test_comments_begin_with_what_they_are_about() -> None:
+    wrong = [
+        f"{path.relative_to(SOURCES)}:{line}: {text}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for line, text in opening_comments(path)
+        if _RIDDLE_OF_A_COMMENT.match(text)
+    ]
+    assert wrong == []
+
+
+def test_a_riddle_is_found_at_the_opening_of_a_comment(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(
+        "# The size\n# Of a page.\na = 1  # So many.\n\n# Of a key.\n", encoding="utf-8"
+    )
+    found = [text for _, text in opening_comments(file) if _RIDDLE_OF_A_COMMENT.match(text)]
+    assert found == ["# So many.", "# Of a key."]

@@ -40,7 +40,7 @@ def checked_address(address: str, what: str, example: str) -> str:
             f"The {what}'s address {shown!r} has a port that is no number.",
             f'Write it as "{example}".',
         )
-    # What is asked for would be behind that, and so not be asked for.
+    # A request's path would be appended behind these, and not be read as a path.
     if _NOT_IN_A_PLACE.search(place):
         raise SlidestatError(
             f"The {what}'s address {shown!r} has a blank, ? or # in it.", f'Write "{example}".'
@@ -48,7 +48,7 @@ def checked_address(address: str, what: str, example: str) -> str:
     return shown
 
 
-# Of ours, and of the libraries that we hand them to.
+# Variables of slidestat, and of the libraries that it hands settings to.
 _OURS = ("KAFKA_", "SCHEMA_REGISTRY_", "SLIDESTAT_", "ALERTMANAGER_", "OTEL_", "AWS_", "SPARK_")
 _SECRETS = ("PASSWORD", "TOKEN", "SECRET", "ACCESS_KEY")
 

@@ -8,7 +8,7 @@ from slidestat.redaction import redacted
 
 # Shorter names lie in too many others.
 _SHORTEST = 3
-# As difflib has it: one letter more than three, or another sign in seven.
+# difflib's ratio for one wrong letter in more than three, or another sign in seven.
 _NEARLY = 0.85
 _SHOWN = 400
 

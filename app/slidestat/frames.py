@@ -59,7 +59,8 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _TIME = pa.timestamp("ms", "UTC")
 _YEAR_MS = 31_556_952_000
-# Of Python objects, the first that fits: a moment is a date, too, and NumPy's lengths are integers.
+# The first sort that fits a Python object: a datetime is a date, too, and NumPy's lengths are
+# integers.
 _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("truth values", (bool, np.bool_)),
     ("durations", (timedelta, np.timedelta64)),
@@ -70,7 +71,7 @@ _SORTS: tuple[tuple[str, tuple[type, ...]], ...] = (
     ("texts", (str, bytes)),
 )
 _LIBRARIES = ("pandas", "polars", "duckdb")
-# Also within lists and structs, but not in the names of fields nor the texts of an enum.
+# Types within lists and structs count too, but not names of fields or texts of an enum.
 _NOT_WHOLE = re.compile(
     r"""'[^']*'|"[^"]*"|\b(UHUGEINT|BIGNUM|TIME WITH TIME ZONE|BIT)(?=[\[,)]|$)"""
 )
@@ -130,7 +131,7 @@ def over(
                 "There are windows, and nothing says when they end.",
                 'Give every="5m" too, or leave windows out for one window of all rows.',
             )
-        # Its lengths are not known before the times are: those of the fields are the same.
+        # The lengths of windows are known only once times are, and do not change the fields.
         any_length = _topology(counted, "1h", "1h")
         return _like(frame, _Events.of(frame, any_length, columns, unit).figures_of_all())
     window_length(every, "every")  # Else the window that is taken from it would be blamed.

@@ -17,7 +17,7 @@ KEYS_OF_A_PAGE = 100
 TAIL_RECORDS = 10_000
 TOKEN_VARIABLE = "SLIDESTAT_WEB_TOKEN"  # noqa: S105  a variable's name
 TOKEN_FILE_VARIABLE = f"{TOKEN_VARIABLE}_FILE"
-# Who has this one may look, and nothing more.
+# The bearer of this token may look, and do nothing more.
 VIEW_TOKEN_VARIABLE = "SLIDESTAT_WEB_VIEW_TOKEN"  # noqa: S105  a variable's name
 VIEW_TOKEN_FILE_VARIABLE = f"{VIEW_TOKEN_VARIABLE}_FILE"
 

@@ -1,8 +1,8 @@
 """Secrets, and texts without them: the one place that cuts them out of messages and logs.
 
 A secret is kept where it is read, and taken out of all texts from there on, in each form in which a
-library may write it. What looks like the user of an address, a setting of a login, or a header that
-carries one is cut out of any text, whether it was kept or not.
+library may write it. Texts that look like the user of an address, a setting of a login, or a header
+that carries one are cut out of any text, whether they were kept or not.
 """
 
 import json
@@ -17,11 +17,12 @@ HIDDEN = "***"
 
 # Shorter ones are parts of too many words; no text has them but as what is cut below.
 _SHORTEST = 4
-# Of a header that may as well have a name.
+# A header's value at the least; a shorter one may as well be a name.
 _SHORTEST_VALUE = 8
 _OF_A_SECRET = re.compile("auth|key|token|secret|pass", re.IGNORECASE)
 
-# Of any text, however long: repetitions are bounded, so that the time is linear in its length.
+# Patterns for texts of any length: repetitions are bounded, so that the time is linear in the
+# length.
 
 # A user and a password, also with what an address has behind its host, unless the password looks
 # like a port; after one slash, as a path has them.
@@ -44,7 +45,7 @@ _SETTING = re.compile(
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[^\s;,&\"']+)",
     re.IGNORECASE,
 )
-# In an address a secret may have what ends a setting.
+# A secret in an address may contain what ends a setting.
 _PARAMETER = re.compile(rf"(?<=[?&#;])([\w.~-]{{0,40}}?{_NAME}=)([^&#\s'\"<>]+)", re.IGNORECASE)
 # No user and password is one plain word in base64, as in "Basic Constraints of CA cert" of OpenSSL.
 _WORD_END = r"(?![\w~+/=-]|\.\w)"
@@ -57,7 +58,8 @@ _HEADER = re.compile(
 # A token for Amazon MSK, a signed address in base64.
 _SIGNED = re.compile(r"\baHR0cHM6Ly9rYWZrYS[A-Za-z0-9_-]{40,}")
 _KEY = re.compile(r"(?s)-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)")
-# Of an address: a parameter, its value if it may be a secret, all of them, and what is no port.
+# Parts of an address: a parameter, its value if it may be a secret, all of them, and a port that is
+# not one.
 _BETWEEN = re.compile(r"[\s,]+(?=[A-Za-z][\w+.-]*://)")
 _SCHEME = re.compile(r"\s*[A-Za-z][\w+.-]*")
 _ASKED = re.compile(r"[?&#][\w.~-]+=")
@@ -86,7 +88,7 @@ def keep_secret(secret: str | None) -> None:
     forms |= {repr(one)[1:-1] for one in plain} | {json.dumps(one)[1:-1] for one in plain}
     forms |= {ascii(one)[1:-1] for one in plain} | {repr(it)[2:-1] for it in encoded.values()}
     forms |= {json.dumps(one, ensure_ascii=False)[1:-1] for one in plain}
-    # As in Java's configuration of a login, and on a page.
+    # Escaped as in Java's configuration of a login, and as on a page.
     forms |= {one.replace("\\", "\\\\").replace('"', '\\"') for one in plain}
     forms |= {escape(one) for one in plain} | {escape(one, quote=False) for one in plain}
     forms = {form for form in forms if len(form) >= _SHORTEST}
@@ -129,7 +131,7 @@ def redacted_all(value: Any) -> Any:
 def without_user(address: str) -> str:
     """Return an address to be shown: without its user, password and parameters, which are kept
     secret. Where they have characters that no address may have, all up to the last @ is taken for
-    them. What is in the place of a port and is none may be a password without a host.
+    them. Letters in the place of a port may be a password without a host.
     """
     if len(several := _BETWEEN.split(address)) > 1:
         for one in several:

@@ -16,9 +16,9 @@ from slidestat.schemas.query import ValueRank
 
 # The numbers of a figure for people: only digits that its bounds make certain.
 
-# Of half of the bounds' width.
+# Digits of half of the bounds' width.
 _DIGITS = 3
-# Beyond them numbers are written with an exponent.
+# Beyond these, numbers are written with an exponent.
 _LARGEST, _MOST_DECIMALS = 1e15, 12
 
 
@@ -307,7 +307,7 @@ _OF_TIMES = {
 
 def plain_detail(detail: str) -> str:
     """Return the detail of a letter in plain words: `ms is a text, not a number` for ``ms: Expected
-    `float`, got `str` ``. What it does not know is returned as it is.
+    `float`, got `str` ``. Details that it does not know are returned as they are.
     """
     if (broken := _NO_UTF_8.fullmatch(detail)) is not None:
         return f"the record is no UTF-8{f' ({broken[1]})' if broken[1] else ''}"

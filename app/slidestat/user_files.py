@@ -20,8 +20,8 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a small file, and make its folder if missing: whole or not at all, whenever this
     process or the machine ends.
 
-    Whoever reads it meanwhile finds what was there before, or all of `data`. Raises OSError, and
-    then leaves what was there.
+    A reader finds the old content meanwhile, or all of `data`. Raises OSError, and then leaves what
+    was there.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Processes of several containers may have the same number, and share a folder.

@@ -43,7 +43,7 @@ from slidestat.synopses.core.arrays import Integers
 
 RESULTS = RESULTS_FOLDER / "statistics.json"
 _EDGES = (200_000.0, 500_000.0, 1_000_000.0, 2_000_000.0, 5_000_000.0)
-# Which event's age is asked for, from the last one on.
+# The number of the event, from the last one on, whose age is asked for.
 NUMBER = 1_000
 STATISTICS: tuple[Statistic, ...] = (
     Count(),
@@ -76,7 +76,7 @@ STATISTICS: tuple[Statistic, ...] = (
 OF_ITEMS = ("top", "distinct", "lean_distinct", "norm", "items", "item_counts")
 
 _SPREAD = "`mean`, `variance`, `deviation`, `rms`"
-# What is said of the statistics that stand in a row together, by the kind whose size is told.
+# Words for the statistics that stand in one row, by the kind whose size is given.
 WORDS = {
     "count": ("`count`, `rate`", "how many events; how many a second", "1 %"),
     "sum": ("`sum`", "the total of values that are never negative", "1 %"),

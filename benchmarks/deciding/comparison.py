@@ -83,7 +83,7 @@ def _tiles_question(_name: str, key: str, end: int) -> str:
     return f"/{key}?first={end - OTHER_MS}&end={end}"
 
 
-# Of those that add each event to 360 windows.
+# For systems that add each event to 360 windows.
 _SLOW = "an hour of history would take it too long"
 _SYSTEMS = {
     OURS: Subject(partial(own, "speed.ours"), (CASES[_CASE].every, _CASE), _our_question),
@@ -206,7 +206,7 @@ class Deciding:
             create_topic(self._bootstrap, f"{group}-answers", PARTITIONS, kept)
             return group, data, f"{group}-answers", group
         topology = make_topology(_CASE, topic, group, CASES[_CASE].every)
-        # Before the other topics of the topology, which would make it as it comes.
+        # Made before the other topics of the topology, which would make it with default settings.
         create_topic(self._bootstrap, topology.output_topic, PARTITIONS, kept)
         create_topology_topics(self._bootstrap, topology, PARTITIONS)
         return group, data, topology.output_topic, topology.application_id

@@ -16,7 +16,7 @@ EVERY_MS, WINDOW_MS = 10_000, 3_600_000
 QUANTILES = (0.5, 0.95, 0.99)
 _LARGEST = 10
 _SAMPLE = 500
-# So many are kept of what is due: a system that comes to a twentieth of it has its sample too.
+# The due answers that are kept: a system that comes to a twentieth of them has its sample too.
 _KEPT = 20 * _SAMPLE
 # An answer is right within these: of distinct users, and of a quantile's rank; beside them, two
 # events. All that is declared or promised lies within.
@@ -100,7 +100,7 @@ class Answered:
     ) -> None:
         self.due = exact.due(EVERY_MS)
         rng = np.random.default_rng(0)
-        # In the order in which they are drawn.
+        # In the order of this draw: the first of them that come are the sample.
         keys, ends = self.due[rng.permutation(len(self.due))[:_KEPT]].T.tolist()
         self.sample = dict[tuple[int, int], Answer | None].fromkeys(zip(keys, ends, strict=True))
         places = array("q")
@@ -206,7 +206,7 @@ def errors_of(exact: ExactRequests, key: int, start: int, answer: Answer) -> Err
         number = int(path.removeprefix("/p/"))
         true_count = counts[number] if number < len(counts) else 0
         count = max(count, float(abs(estimate - true_count) / len(rows)))
-    # Of paths that are equally frequent any will do.
+    # Paths that are equally frequent may come in any order.
     least = np.sort(counts)[-wanted]
     named = [int(path.removeprefix("/p/")) for path, _ in answer.top[:_LARGEST]]
     listed = sum(number < len(counts) and bool(counts[number] >= least) for number in named)

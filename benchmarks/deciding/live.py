@@ -185,7 +185,7 @@ class Live:
         at_s = time.time()
         if number == signal.SIGKILL:
             os.kill(process.pid, number)
-        # It is told to stop, and waited for: a folder is one process's at a time.
+        # Stopped and waited for: one process at a time may use a folder.
         process.__exit__()
         again = self._start(window_ms)
         # The process before may have had the time to answer for its last tick.

@@ -10,7 +10,8 @@ from slidestat.synopses.core.arrays import Integers
 
 _SEED = 20120704
 _USERS, _PATHS = 50_000, 2_000
-# Of the logarithm of milliseconds: a median of 60 ms, and one request in a hundred above 0.8 s.
+# Normal distribution of the logarithm of milliseconds: a median of 60 ms, and one request in a
+# hundred above 0.8 s.
 _LOG_MEDIAN, _LOG_SPREAD = 4.1, 1.1
 _MOST_MICROSECONDS = 60_000_000
 
@@ -92,7 +93,7 @@ class ExactRequests:
         np.maximum.at(newest, of, requests.times)
         ticks = requests.times // every_ms + 1
         is_passed = ticks * every_ms <= newest[of]
-        # One number for both: pairs of ten million events take too long to sort.
+        # One number for key and tick: pairs of ten million events take too long to sort.
         codes = np.unique(ticks[is_passed] * requests.key_count + requests.keys[is_passed])
         ends, keys = np.divmod(codes, requests.key_count)
         return np.stack([keys, ends * every_ms], axis=1)

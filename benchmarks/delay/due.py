@@ -66,7 +66,7 @@ SUBJECTS = {
             answers=Answers.updated("tumbling", lost_when_stopped=True),
         ),
         Subject("quix_tumbling", _CLOSING, "the key's next record", Scope.KEY, answers=_seconds(0)),
-        # It looks for windows that have closed once a second.
+        # Kafka Streams looks for closed windows once a second.
         Subject(
             "kafka_streams_tumbling",
             _CLOSING,
@@ -127,7 +127,7 @@ def latencies(
     if subject.scope is Scope.RECORD:
         # The n-th record of a window brings the count of n.
         due, places = starts, counts
-    # What shares a remainder is in one scope.
+    # Events with the same remainder are in one scope.
     divisor = {Scope.PARTITION: workload.partitions, Scope.TOPIC: 1}.get(
         subject.scope, workload.key_count
     )

@@ -116,7 +116,7 @@ class Answers:
         newest = np.zeros(workload.key_count, np.int64)
         np.maximum.at(newest, keys, times)
         if self.wait_ms:
-            # By a watermark as well, which is that of the partition that has come least far.
+            # A watermark as well: that of the partition that has come least far.
             reached = np.zeros(workload.partitions, np.int64)
             np.maximum.at(reached, keys % workload.partitions, times)
             newest = np.minimum(newest, reached.min())

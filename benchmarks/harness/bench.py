@@ -198,7 +198,7 @@ class Bench:
             until = len(workload)
             measurement = time_loop(process, progress.read, warm_up, until, self._broker_pid)
             self._settle(process, system, topic, group, until)
-        # It has stopped: what it had to write is written.
+        # The process has stopped, so all of its output is written.
         answers = 0
         if system.answers is not None:
             answers = system.answers.check(workload, self._bootstrap, group)

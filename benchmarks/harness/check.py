@@ -22,7 +22,7 @@ _TIMEOUT_S = 30.0
 _ROUNDING = 1e-12  # of this module's own divisions
 # Above, every second, third ... record is looked into. All are looked for.
 _MOST_FIGURES = 4_000_000
-# Those that need the values of a window are computed for so many.
+# Figures that need all values of a window are checked in a sample of this many.
 _SAMPLE = 2_000
 _SEARCHED = ("count", "sum", "mean")
 
@@ -131,7 +131,7 @@ def check_figures(
 
 
 def _numbers(figures: list[Figure], name: str) -> npt.NDArray[np.float64]:
-    # What does not exist becomes NaN, which lies between no bounds.
+    # A missing figure becomes NaN, which lies between no bounds.
     return np.array([getattr(figure, name) for figure in figures], np.float64)
 
 

@@ -30,7 +30,7 @@ class Spread(msgspec.Struct):
         return cls(median(figures), min(figures), max(figures), len(figures))
 
 
-# Of one run; each gets its spread over the runs.
+# Figures of one run; each gets its spread over the runs.
 _FIGURES: Mapping[str, Callable[[Run], float]] = {
     "events_per_s": lambda run: run.measurement.events_per_s,
     "events_per_cpu_s": lambda run: run.measurement.events_per_cpu_s,

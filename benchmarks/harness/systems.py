@@ -245,7 +245,7 @@ SYSTEMS = {
         _bytewax("tumbling", 200_000),
         _bytewax("hopping", 60_000),
         _pathway("tumbling", 1_000_000),
-        # It takes what 1.5 seconds bring at once.
+        # Takes at once what 1.5 seconds bring.
         _pathway("hopping", 1_000_000),
         _spark("tumbling", 400_000),
         _spark("hopping", 400_000),

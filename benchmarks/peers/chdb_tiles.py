@@ -64,7 +64,7 @@ class Tiles:
         self._newest = [0] * partitions
         self._waiting: list[list[dict[str, Any]]] = [[] for _ in range(partitions)]
         self._next = 0
-        # What is in the table, as the offsets that follow it.
+        # The next offset of each partition, behind what is in the table.
         self.offsets: dict[int, int] = {}
 
     def add(self, messages: list[Message]) -> None:
@@ -148,7 +148,8 @@ def run(bootstrap: str, topic: str, group: str, progress: Progress, tiles: Tiles
     done = 0
     try:
         while True:
-            # What is there is taken at once: a fetch of so many would wait for the last of them.
+            # Records that are there are taken at once: a fetch of this many would wait for the last
+            # one.
             messages = consumer.consume(_FETCH, timeout=0.05)
             tiles.add(messages)
             if found := tiles.answers():

@@ -20,7 +20,7 @@ from matplotlib import pyplot  # noqa: E402 - the backend is chosen first
 
 _SIZE = (8, 4.4)
 _HOUR_MS = 3_600_000
-# Of the axis; narrower bars have no room for their number.
+# Hours of the axis; narrower bars have no room for their number.
 _LEAST_LABELLED_HOURS = 0.9
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _RECORDS = 100_000
 _LOOK_S = 0.1
-# Of each window: its length, its step, and the delay of the watermark.
+# For each window: its length, its step, and the delay of the watermark.
 _WINDOWS = {
     "tumbling": ("1 minute", "1 minute", "1 minute"),
     "hopping": ("1 minute", "10 seconds", "1 minute"),

@@ -31,7 +31,7 @@ from slidestat.spark.audit.workers import Bounds, auditor
 from slidestat.spark.session import spark_session
 
 STEP_MS = 10
-# As many values repeat, each as often as the others in a window.
+# The number of different values, each as frequent in a window as the others.
 VALUES = 1_000
 MINUTE_MS = 60_000
 START_MS = 1_764_072_000_000

@@ -43,7 +43,7 @@ from slidestat.spark.lake.lake import Lake
 from slidestat.spark.session import spark_session
 
 _PARTITIONS = 2
-# Of each job, so that what is timed has been compiled.
+# Runs of each job before it is timed, so that its code has been compiled.
 _RUNS_BEFORE = 2
 _EVENTS = "events.parquet"
 
@@ -89,7 +89,7 @@ def _write_events(workload: Workload, file: Path) -> None:
     table = pa.table(
         {"key": names[workload.keys], "time": workload.times, "value": workload.cents / 100}
     )
-    # So that each core has its share of the rows.
+    # Each core gets its share of the rows.
     pq.write_table(table, file, row_group_size=250_000)
 
 

@@ -30,8 +30,8 @@ def read(bootstrap: str, topic: str, group: str, progress: Progress) -> None:
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
-            # As it comes, the client rests for a second each time it has 100,000 records waiting;
-            # a floor should not be that low for want of two settings.
+            # By default the client rests for a second each time it has 100,000 records waiting; a
+            # floor should not be that low for want of two settings.
             "queued.min.messages": 500_000,
             "fetch.queue.backoff.ms": 5,
         }

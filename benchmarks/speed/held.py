@@ -47,7 +47,7 @@ _PATIENCE_S = 600.0
 _PAUSE_S = 0.005
 _KEPT = {"retention.ms": "-1"}
 _STAMPED = {**_KEPT, "message.timestamp.type": "LogAppendTime"}
-# Of emissions, whose figures are looked into.
+# Emissions whose figures are checked.
 _SAMPLE = 20_000
 
 

@@ -16,7 +16,8 @@ from benchmarks.harness.command import OF_A_SYSTEM, typed
 from benchmarks.harness.progress import Progress
 
 _WINDOW_S = 60.0
-# By the clock of the machine, and the events are old: with an hour, windows vanish while they fill.
+# Faust goes by the machine's clock, and the events are old: with an hour, windows vanish while they
+# fill.
 _KEPT_S = 20 * 365 * 86_400.0
 
 

@@ -49,7 +49,7 @@ _STAMPED = {"retention.ms": "-1", "message.timestamp.type": "LogAppendTime"}
 ONE_WINDOW, ALL_ALLOWED = "one window", "50 windows, 10 quantiles"
 QUERIES = {
     ONE_WINDOW: "window=1m",
-    # As many pairs as web/answers/parameters.py allows in one question.
+    # The most pairs that web/answers/parameters.py allows in one question.
     ALL_ALLOWED: "&".join(
         [
             *(f"window={10 + seconds}s" for seconds in range(50)),

@@ -44,7 +44,7 @@ from slidestat.testing.records import MemoryStore
 PARTITIONS = 4
 FLIGHTS = 600_000
 BATCH = 20_000
-# What a trial is made of: windows with more items than are kept, so that chance comes in.
+# A trial's streams: windows with more items than are kept, so that chance comes in.
 TRIAL_PARTIES, TRIAL_ITEMS, TRIAL_SPAN = 8, 3_000, 10_000
 # (epsilon, delta): one instance each, then three, then five.
 TRIAL_PROMISES = ((0.5, 0.25), (0.2, 0.1), (0.2, 0.01), (0.2, 1e-5), (0.5, 1e-6))

@@ -41,7 +41,7 @@ from slidestat.repartition.moved_from import mover_id
 _CASE = CaseName.SUMS
 # The newest records of a partition wait for later ones while event time stands still.
 _WAITING = 10
-# More than marks of transactions in a row at a partition's end.
+# Larger than a run of transaction marks at a partition's end.
 _TAIL = 100
 _STREAMS = ("repartitioned", "repartitioned_once")
 _KEEP = {"retention.ms": "-1"}
@@ -89,7 +89,7 @@ class Moved:
         if moved < self._events:
             return moved
         if not self._after_last:
-            # Beyond the last record are the marks of transactions.
+            # Marks of transactions lie behind the last record.
             self._after_last = _after_last(self._bootstrap, self._topic)
         partitions = [TopicPartition(self._topic, number) for number in self._after_last]
         found = self._reader.committed(partitions, timeout=30)

@@ -94,7 +94,7 @@ def rows(largest: int) -> Iterator[Row]:
     for place, batch in enumerate(batches(_events((full + _TIMED) * _BATCH), "events", _BATCH)):
         left = (full - place) * _BATCH
         for subject in subjects:
-            # Those of short spans begin later, with a batch more than their span holds.
+            # Subjects of short spans begin later, with a batch more than their span holds.
             if left <= 10**subject.exponent + _BATCH:
                 subject.take(batch, timed=left <= 0)
     for subject in subjects:

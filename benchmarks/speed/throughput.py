@@ -82,7 +82,7 @@ def compare(
             except SlidestatError as error:
                 if system.name == OURS:
                     raise
-                # One that fails says so in the results, and the others go on.
+                # A failed run is noted in the results, and the others go on.
                 outcome.fail(system.name, f"run {number} failed: {error.message} {error.advice}")
                 console.print(f"run {number}: {system.name}: {error.message}", highlight=False)
                 continue

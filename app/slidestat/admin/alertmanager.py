@@ -98,7 +98,7 @@ class RelayedAlerts:
         place = (change.topology, change.alert, change.key)
         known = self._firing.get(place)
         if is_firing and known is not None and known.labels == labels:
-            # One that is confirmed is posted at once.
+            # A provisional alert that is confirmed is posted at once.
             if known.change.provisional and not change.provisional and known.posted_ms:
                 known.posted_ms = 0
             known.change = change  # Written again: it fires since its first one.
@@ -114,7 +114,8 @@ class RelayedAlerts:
             if again is not None and again.change == change:
                 self._firing[place] = again  # The topic is read once more.
                 return
-            # Of a sequence there are no times, and an early clock's lie ahead.
+            # The ends of windows of a sequence are no times, and an event clock that runs early
+            # lies ahead.
             end = change.window_end_ms
             starts = end if EARLIEST_TIME_MS <= end < now_ms else now_ms - 1
             self._firing[place] = _Relayed(change, labels, starts, None if again is None else 0)
@@ -183,11 +184,11 @@ _PATH = "/api/v2/alerts"
 _TIMEOUT_S = 10.0
 _MOST_AT_ONCE = 256
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
-# Of a server that is there and can do nothing now.
+# The server is there, and can do nothing now.
 _LATER = frozenset((408, 429))
-# Of one that took alerts before: a token is renewed.
+# The server may have taken alerts before, and its token is being renewed.
 _UNKNOWN_USER = frozenset((401, 403))
-# Of one alert of many, maybe, or of too many at once. A server that refuses so many refuses all.
+# One alert may be refused, or too many at once. A server that refuses this many refuses all.
 _OF_ALERTS = frozenset((400, 413, 422))
 _MOST_REFUSED = 16
 
@@ -265,7 +266,7 @@ class _Alertmanager:
         if not self._pause.is_over:
             return
         now = _now_ms()
-        # What was refused before comes last, and keeps nothing from the others.
+        # Alerts that were refused before come last, so that they hold up no others.
         due = sorted(self.alerts.due(now), key=lambda one: one.relayed.is_refused)
         try:
             self._post_all(
@@ -294,7 +295,7 @@ class _Alertmanager:
             except _RefusedError as error:
                 is_enough = len(refused) == _MOST_REFUSED
                 if is_enough and has_taken:
-                    return  # Those that were refused come last in the next round.
+                    return  # The refused ones come last in the next round.
                 if is_enough or not error.is_of_alerts:
                     raise
                 if half := len(some) // 2:
@@ -325,7 +326,7 @@ class _Alertmanager:
         try:
             with self._open(request, timeout=_TIMEOUT_S) as response:
                 if response.read() and response.headers.get_content_type() == "text/html":
-                    # Of a proxy that wants a login, or of another server.
+                    # A proxy that wants a login, or another server.
                     raise _RefusedError(
                         f"{self.url} answers alerts with a page, as no Alertmanager does.",
                         _CHECK_URL,

@@ -193,7 +193,7 @@ def _begin_anew(
         cluster.topics.get(name) for name in (topology.source, topology.changelog_topic)
     )
     if source is None or changelog is None or len(source.partitions) != len(changelog.partitions):
-        return True  # Which is refused, with what to do.
+        return True  # The start is refused later, with what to do.
     while before is not None and (before.read or before.is_other):
         workers = count_workers(bootstrap, topology.application_id)
         with reading(bootstrap, topology.source) as consumer:

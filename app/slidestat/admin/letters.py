@@ -27,7 +27,7 @@ from slidestat.schemas import dead_letter
 
 _SENT_FROM = "sent_again_from"
 _TRANSACTION_S = 60.0
-# Others may write such headers, too.
+# Other programs may write such headers, too.
 _COUNT = re.compile(rb"[0-9]{1,18}")
 _IN_ONE_TRANSACTION = 10_000
 
@@ -45,8 +45,8 @@ class Letter(
 ):
     """A letter as a line of JSON, for a person or a program to correct.
 
-    `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. Of a
-    record too large for a letter they are the beginning, and `original_value_bytes`,
+    `value` and `key` are text; bytes that are no UTF-8 are in `value_base64` and `key_base64`. For
+    a record too large for a letter they are its beginning, and `original_value_bytes`,
     `original_key_bytes` and `original_header_count` are the original sizes.
     """
 
@@ -66,7 +66,7 @@ class Letter(
     original_header_count: int | None = None
 
 
-# As confluent-kafka wants them.
+# The form in which confluent-kafka takes headers.
 _Header = tuple[str, str | bytes | None]
 
 _decode = msgspec.json.Decoder(Letter).decode
@@ -307,7 +307,7 @@ def _origin(topology: Topology, letter: Letter) -> tuple[str, int]:
     """Return the topic that a letter's record was on before it was moved, and its partition."""
     if not topology.sources:
         return topology.source, letter.partition
-    # What the mover wrote is behind what the record had.
+    # The mover's header stands behind those that the record had.
     places = [it.value or "" for it in letter.headers if it.name == MOVED_FROM]
     source, _, place = places[-1].partition("/") if places else ("", "", "")
     number = place.partition("/")[0]

@@ -37,7 +37,7 @@ class _OrNull:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Return pydantic's schema of the text, which takes null for the empty one."""
-        # It comes with `mcp`.
+        # pydantic comes with `mcp`.
         core_schema = importlib.import_module("pydantic_core").core_schema
         return core_schema.no_info_before_validator_function(
             lambda given: "" if given is None else given, handler(source)

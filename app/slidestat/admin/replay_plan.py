@@ -28,7 +28,7 @@ from slidestat.text import timestamp_text
 
 _TIMEOUT_S = 30.0
 _OFFSET = re.compile(r"[0-9]{1,18}")
-# Behind the last record there may be marks of transactions; rarely more of them than this.
+# Marks of transactions may lie behind the last record; rarely more of them than this.
 _FIRST_LOOK_BACK = 16
 _UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
@@ -38,8 +38,8 @@ class PartitionPlan:
     """The plan for a partition: records [start, end) are read, and windows that end after
     `silent_until` (ms of event time; None: all) are emitted. `oldest` is the first record that the
     broker still has. `newest_ms` is the timestamp of the last record, where no record lies in the
-    time asked for. So many offsets behind `end` are `waiting` behind a transaction that
-    has not ended.
+    time asked for. `waiting` is the number of offsets behind `end` which wait for a transaction
+    that has not ended.
     """
 
     partition: int

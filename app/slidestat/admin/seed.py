@@ -13,8 +13,8 @@ A seed writes what a worker would have that has read all of the history:
               letters.
 
 Emissions and letters of history are not written, so the states have nothing that was, as if `emit`
-was declared at the end of it. Alerts go on as those of that worker. What it has told of those that
-fire in the end is written, so that nobody hears of an end without a beginning.
+was declared at the end of it. Alerts go on as those of that worker. Those that fire in the end are
+written, so that nobody hears of an end without a beginning.
 """
 
 import time
@@ -85,7 +85,7 @@ from slidestat.schemas.emission import DECLARATION_HEADER
 from slidestat.schemas.sequence import decode_alert_change
 from slidestat.text import counted, iso_time
 
-# One partition, without a broker.
+# The seed of one partition, without a broker.
 
 
 @dataclass
@@ -267,9 +267,9 @@ def seed(
     time_unit: str = TIME_UNIT,
     say: Callable[[str], None] = print,
 ) -> SeedReport:
-    """Begin a topology with the history in files. Of rows that are events those before the time
-    `until` are counted, of rows that are records of the topic those before the offset `until`;
-    without it all are. `columns` name the column of a field that has another name in the files.
+    """Begin a topology with the history in files. Rows that are events count before the time
+    `until`, rows that are records of the topic before the offset `until`; without it all do.
+    `columns` name the column of a field that has another name in the files.
 
     If anything is refused, nothing is written. Raises SlidestatError for a topology that has states
     or runs, for files that do not fit, and for a topic that does not continue where the files end.
@@ -365,7 +365,8 @@ def _counted(
             engine.read(ordered.read(topology, number))
             end = engine.end() if until_ms is None else engine.end_at(until_ms, place.start)
             seeded.append(end)
-            # Its parts refer to each other. All engines together would be many times their states.
+            # The engine's parts refer to each other. All engines together would be many times their
+            # states.
             del engine
             collect_garbage()
             own.put_away()
@@ -502,7 +503,7 @@ def _require_committed(
     with reading(bootstrap, topic) as consumer:
         for message in scan_ranges(consumer, topic, ranges):
             found[message.partition() or 0].append(message.offset() or 0)
-        # Some may have been deleted since they were looked at.
+        # Some records may have been deleted meanwhile.
         first = {
             number: max(start, offset_bounds(consumer, topic, number)[0])
             for number, (start, _) in ranges.items()

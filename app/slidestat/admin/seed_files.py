@@ -28,7 +28,7 @@ from slidestat.produce.files import EventFile, Format
 from slidestat.produce.ordered_pieces import PIECE_ORDER, in_order, in_pieces
 from slidestat.produce.readers import Reader
 
-# Behind the places of all pieces of a file come those of the next one.
+# The places of a file begin behind those of all pieces of the file before.
 _RANK_BITS = 42
 
 Placed = Iterator[tuple[int, pa.RecordBatch]]
@@ -86,7 +86,7 @@ class RecordFiles:
     For each partition, `newest` has the offsets of the newest records that were read.
     """
 
-    # In order of the first column: that of times, for events.
+    # Ordered by the first column: the time, for events.
     schema = pa.schema(
         [
             ("timestamp", pa.int64()),

@@ -95,7 +95,8 @@ def replace_state(
     for partition in checkpoints:
         sender.send(partition, CHECKPOINT_KEY, begun)
     sender.flush()
-    # One that was there before the marks may have restored what they replace; others see them.
+    # A worker that was there before the marks may have restored what they replace; others see the
+    # marks.
     workers = count_workers(bootstrap, topology.application_id)
     if workers:
         raise _disturbed(f"{workers} of {topology.name}'s workers began meanwhile")
@@ -114,7 +115,7 @@ def replace_state(
         for key, value in rows(partition):
             sender.send(partition, key, value, epochs[partition])
         sender.flush()
-    # So that others are seen on each partition, also on one without a row, before it is whole.
+    # Other workers are then seen on each partition before it is whole, also on one without a row.
     for partition in checkpoints:
         sender.send(partition, CHECKPOINT_KEY, begun, epochs[partition])
     sender.flush()
@@ -249,7 +250,7 @@ class ChangelogWriter:
         self._failure = self._failure or kafka_error
         partition, offset = message.partition() or 0, message.offset()
         self._counts[partition] += 1
-        # One that was sent again may have been there already, nobody knows where.
+        # A record that was sent again may have been there already, at an unknown offset.
         if kafka_error is None and offset is not None and offset >= 0:
             first = self._written[partition].start if partition in self._written else offset
             self._written[partition] = range(first, offset + 1)

@@ -111,8 +111,8 @@ def create_topic(
 def create_topology_topics(
     bootstrap: str, topology: "Topology", partitions: int, retention: str = FOREVER
 ) -> list[TopicOutcome]:
-    """Create a topology's topics: source, output, dead letters, late; each with `partitions`. Those
-    of a pattern are left out.
+    """Create a topology's topics: source, output, dead letters, late; each with `partitions`. A
+    pattern of sources is left out.
 
     With the same number everywhere, what partition n of the source gives stays on partition n.
     Create the topic of synopses, too, if the topology publishes, and that of moved records if it
@@ -210,8 +210,8 @@ def list_topics(bootstrap: str, *, internal: bool = False) -> list[TopicRow]:
 def retention_config(retention: str) -> dict[str, str]:
     """Return the settings of a topic of events of any time, for "forever" or a duration ("7d")."""
     if retention == FOREVER:
-        # By the same timestamps a broker begins a new segment: once for every week that events
-        # jump, by default. With nothing to delete there is no need to.
+        # A broker also begins a new segment by these timestamps: by default once for every week
+        # that events jump. With nothing to delete there is no need to.
         return {**ANY_TIME, "retention.ms": "-1", "segment.ms": str(2**63 - 1)}
     retention_ms = duration_ms(retention, "retention")
     if retention_ms == 0:

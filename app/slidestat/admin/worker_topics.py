@@ -35,7 +35,7 @@ from slidestat.text import bytes_text, counted, human_duration
 # The topic that a topology's records are moved to by their key: made like the source, and checked
 # to be the topology's own.
 
-# How long records stay, as they were taken by the source; each is older when it is moved.
+# Records stay for as long as on the source: each is older than there when it is moved.
 _BYTES = "retention.bytes"
 _LIKE_THE_SOURCE = ("retention.ms", _BYTES, "segment.ms")
 
@@ -73,7 +73,7 @@ def make_repartition_topic(bootstrap: str, topology: Topology) -> None:
             f" {error.args[0].str().rstrip('.')}.",
             "Check that they are up and what this user may do, and try again.",
         ) from error
-    if not before:  # Of a pattern whose topics were deleted, another one is waited for.
+    if not before:  # With a pattern whose topics were deleted, others are waited for.
         require_sources(bootstrap, topology, topics)
 
 
@@ -115,7 +115,7 @@ def _repartition_config(bootstrap: str, sources: Iterable[str]) -> dict[str, str
     for name in _LIKE_THE_SOURCE:
         limits = [int(config[name]) for config in configs if name in config]
         if limits:
-            # Less than none is no limit.
+            # A negative limit means none.
             most = sum(limits) if name == _BYTES else max(limits)
             kept[name] = str(-1 if min(limits) < 0 else most)
     largest = max(int(config["max.message.bytes"]) for config in configs)
@@ -134,7 +134,7 @@ _COMPACT = "compact"
 def prepare_topics(bootstrap: str, topology: Declared) -> int:
     """Make the topics that a worker writes and lacks; return its source's number of partitions.
 
-    That of a referee is made too, if the topic of its parties is there.
+    A referee's topic is made too, if the topic of its parties exists.
 
     Raises SlidestatError for a source that is missing or compacted, for a written topic with fewer
     partitions than the source, for a changelog that is not one of this source's states, and for a
@@ -179,7 +179,7 @@ def prepare_topics(bootstrap: str, topology: Declared) -> int:
     )
     for name in missing:
         create_topic(bootstrap, name, partitions, wanted[name])
-        # That of alerts may be new, as they are.
+        # The topic of alerts may be missing because the alerts are new.
         if has_written and name != topology.alert_topic:
             log_event(
                 "topic made anew",
@@ -353,7 +353,7 @@ def check_sizes(bootstrap: str, topology: Topology, measured: Sequence[Footprint
         name: int(config[_LIMIT])
         for name, config in topic_configs(admin_client(bootstrap), names).items()
     }
-    # Of what is larger, letters have the beginning.
+    # A letter keeps only the beginning of a larger record.
     source_bytes = min(limits[topology.events_topic], LETTER_BYTES)
     for name in letters:
         if limits[name] < source_bytes:

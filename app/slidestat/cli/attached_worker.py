@@ -138,7 +138,7 @@ class _AttachedWorker(Service):
         self._prepared.close()
 
     def _bootstrap(self) -> str:
-        # As Faust reads them: one of IPv6 in brackets, one without a host is this machine.
+        # The form of Faust: an address of IPv6 in brackets; one without a host is this machine.
         return ",".join(server_list(self._app.conf.broker, _KAFKA_PORT))
 
 

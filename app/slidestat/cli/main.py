@@ -1,6 +1,6 @@
 """The command line `slidestat`: a function a command, each a thin cover of what does the work.
 
-What a command needs is imported inside it, so that `slidestat --help` answers at once.
+Each command imports its modules in its own function, so that `slidestat --help` answers at once.
 """
 
 import codecs
@@ -36,7 +36,7 @@ from slidestat.errors import SlidestatError
 from slidestat.options import BOOTSTRAP_VARIABLE, BROKER_PORT, SchemaForm
 from slidestat.redaction import RedactedRecord, redacted
 
-# Of a disk, a quota, a file.
+# No room: on a disk, in a quota, in a file.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -262,7 +262,8 @@ def main() -> None:
     """Run the command line; a user's mistake ends in two lines and exit code 2, or its own."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # Whoever started this closed it: it is empty, and its number no file's or socket's.
+            # The parent process closed the stream: use an empty one, so that no file or socket gets
+            # its number.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
     out = sys.stdout
     if isinstance(out, TextIOWrapper) and codecs.lookup(out.encoding).name != "utf-8":

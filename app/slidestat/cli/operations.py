@@ -153,7 +153,7 @@ def alertmanager(
         partitions = require_topic(bootstrap, topic, as_typed("run", topology))
         return AlertReader(bootstrap, topic, range(partitions), from_beginning=True)
 
-    # One that is no longer declared will never be over.
+    # An alert that is no longer declared never ends.
     names = {alert.name for alert in declared.alerts}
 
     def say(line: str) -> None:

@@ -36,7 +36,7 @@ TopologyArgument = Annotated[str, typer.Argument(metavar=NAME_OR_FILE, help=TOPO
 TimeUnitOption = Annotated[
     TimeUnit, typer.Option(help="What integer times count since 1970-01-01T00:00:00Z.")
 ]
-# Of files whose rows are events of a topology; by default they are called as its fields.
+# For files whose rows are events of a topology; columns have the names of its fields by default.
 KeyColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the key.")]
 TimeColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the event time.")]
 ValueColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of the value.")]

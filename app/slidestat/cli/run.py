@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # The flags of a topology as options of a command, made from the one list of them.
 
-# As the command is given it: a text, a list of them for a flag that can be repeated, or True.
+# The type of a value on the command line: a text, a list of texts for a flag that can be repeated,
+# or True.
 Given = str | list[str] | bool | None
 
 
@@ -54,7 +55,7 @@ def _options() -> Iterator[inspect.Parameter]:
 
 
 def _option(flag: Flag) -> typer.models.OptionInfo:
-    # In a panel of their own, apart from the options of the worker.
+    # These options have a panel of their own, apart from the worker's.
     option: typer.models.OptionInfo = typer.Option(
         flag.name, metavar=flag.metavar or None, help=flag.help, rich_help_panel="Instead of a file"
     )

@@ -152,7 +152,7 @@ def backfill(
                 f"{declared.name} is a referee, which keeps no synopses of keys.",
                 "Leave --synopses out, or give the topology that it is of.",
             )
-        # What leads in rankings is left to their referee.
+        # Rankings are left to their referee.
         declared = replace(declared, synopses=synopses, rankings=())
     counting = of_history(declared)
     if split_hot_keys:

@@ -93,7 +93,7 @@ def prepared_worker(
     """
     require_one_worker(topologies)
     limit_arenas()
-    # Before topics are made and kernels loaded: it may be what is missing.
+    # Missing codecs and schemas are reported before topics are made and kernels loaded.
     codecs = [emission_writer(topology, registry) for topology in topologies]
     schemas = _schemas_of(topologies, registry)
     _log_remarks(topologies)

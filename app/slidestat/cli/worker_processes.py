@@ -168,7 +168,7 @@ class WorkerProcesses:
             self._pass_on(worker, line)
         if not chunk and worker.process is not None:
             self._selector.unregister(pipe)
-            with worker.process:  # Which closes the pipe.
+            with worker.process:  # Closes the pipe as well.
                 status = worker.process.wait()
             worker.process = None
             self._ended(worker, status)
@@ -184,7 +184,7 @@ class WorkerProcesses:
     def _ended(self, worker: _Worker, status: int) -> None:
         refusal, worker.refusal = worker.refusal, []
         if self._is_stopping:
-            # It may get the signal before it has its handlers.
+            # The worker may get the signal before it has its handlers.
             asked = (-signal.SIGTERM, -signal.SIGINT)
             code = 0 if status in asked else status if status >= 0 else 128 - status
             self._worst = max(self._worst, code)

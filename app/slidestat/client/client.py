@@ -192,7 +192,7 @@ class Client:
                 return response.status, await response.read()
         except (ClientError, asyncio.CancelledError) as error:
             task = asyncio.current_task()
-            # Who waits for a connection when the session closes is cancelled, and not by its user.
+            # If the session closes, it cancels those who wait for a connection; the user did not.
             if self._session.closed and not (task and task.cancelling()):
                 raise SlidestatError(
                     f"The client of {self._url} was closed before the answer came.",

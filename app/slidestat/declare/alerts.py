@@ -43,7 +43,7 @@ from slidestat.errors import SlidestatError, unknown
 ALERTS_LABEL = "alerts"
 """The name under which a digest of the declared alerts is stored with states."""
 
-# What is known of a figure's bounds carries over to these.
+# Operators that carry the bounds of figures over to their results.
 _TRUTHS = frozenset(("and", "or", "not", "in", "is null", "is true", "is false")) | COMPARISONS
 _NUMBERS = frozenset(("negate", "+", "-", "*", "/", "coalesce"))
 MOST_TICKS = 1_000_000
@@ -360,7 +360,7 @@ def may_be_true(asked: Expression, figures: ReadFigures, *, emptied: int) -> boo
     numbers = {
         path: figures.numbers(figures.places[name], len(rows), parts.__getitem__)
         if (name := figure_name(path)) in figures.places
-        else past  # Of a change.
+        else past  # A change reads an earlier figure.
         for path in asked.paths
     }
     known: dict[Node, Numbers] = dict.fromkeys(calls_of(asked.node, "ago"), past)

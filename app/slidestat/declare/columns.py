@@ -44,9 +44,9 @@ class Limits:
 class Column:
     """A field that is read: as a number within limits, or, without them, as an item.
 
-    An item is a text, or what a number or a truth value is as JSON text. Of a number that
-    `rounds_down`, one from 2^53 on that no double is becomes the double before it: so it is
-    compared with doubles as it was.
+    An item is a text, or what a number or a truth value is as JSON text. If a number `rounds_down`,
+    a value from 2^53 on that is no double becomes the double before it: so comparisons with doubles
+    keep their results.
     """
 
     path: FieldPath

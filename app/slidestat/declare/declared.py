@@ -23,9 +23,9 @@ def require_emissions(declared: Declared, what: str, *, or_rankings: bool = Fals
         )
 
 
-# Which topologies may share a worker.
+# Topologies that may share a worker.
 
-# By what the records are moved that topologies of one group count.
+# For each field by which records are moved: its word in errors. Topologies of one group must agree.
 _MOVED_BY = {
     "sources_text": "source",
     "key_name": "key",

@@ -390,7 +390,7 @@ def _is_limited(column: Column) -> bool:
 PARTITION = "partition"
 
 
-# In a pattern of topics, for any characters: no topic's name has one.
+# Stands for any characters in a pattern of topics: no topic's name has one.
 ANY = "*"
 
 
@@ -756,8 +756,8 @@ class KeptFigures(WrittenTopics, ReadFields):
 
         The statistic takes each of the events that make a key's last n: one that lacks its field is
         a dead letter where all statistics read that field. A window of time has now more of them,
-        now less. Of a party that had fewer events, its error would not be a share of them, so what
-        is published is of windows of any length.
+        now less. With a party of fewer events, its error would not be a share of them, so windows
+        of any length are published.
         """
         declared = self.states_of
         span = declared.span_length

@@ -12,11 +12,11 @@ from slidestat.errors import SlidestatError
 Field = str | Sequence[str]
 FieldPath = tuple[str, ...]
 
-# In place of a field: the key and the timestamp that Kafka keeps of the record itself.
+# Instead of a field: the key and the timestamp that Kafka keeps of the record itself.
 RECORD_KEY = "kafka:key"
 RECORD_TIMESTAMP = "kafka:timestamp"
 
-# What expressions have. A name with such a sign is written as a list, as one with a dot.
+# Operators of expressions. A name with such a sign is written as a list, as is one with a dot.
 _OPERATOR = re.compile(r"[+*/|]")
 
 TIME_IS_READ = (
@@ -24,9 +24,9 @@ TIME_IS_READ = (
     " written in time_format (seconds, milliseconds, microseconds, nanoseconds or ISO 8601). Where"
     f" none fits, take {RECORD_TIMESTAMP!r}, or have producers write one of these."
 )
-"""What to do where event time would be an expression."""
+"""The advice where event time would be an expression."""
 
-# What msgspec reads no field by; and halves of characters, which UTF-8 does not have.
+# Names that msgspec cannot read a field by, and halves of surrogate pairs, which UTF-8 has not.
 _UNREADABLE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
 
 

@@ -11,7 +11,7 @@ from slidestat.declare.statistics import (
     Statistic,
 )
 
-# What most people want of a number: how many, how it lies, how it spreads, how its tail looks.
+# The usual questions about a number: how many, its mean, its spread, its extremes and its tail.
 DEFAULT = (Count(), Mean(), Deviation(), Minimum(), Maximum(), Quantiles())
 
 KINDS: dict[str, type[Statistic]] = {

@@ -10,7 +10,7 @@ from slidestat.redaction import redacted
 
 # Kafka allows 249 characters in a topic's name; the longest suffix and a changelog's name must fit.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-# What to do about a name that cannot be.
+# The advice about a name that is not allowed.
 NAME_RULE = "Use 1 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit."
 
 

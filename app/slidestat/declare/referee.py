@@ -61,7 +61,7 @@ class Referee(Named):
     group: str = ""
     output_format: str = JSON
 
-    # What only topologies have.
+    # A referee has none of what follows; topologies do.
     counted = None
     publish = ()
     has_referee = False

@@ -28,7 +28,7 @@ class RowColumn:
     type: ColumnType
     is_figure: bool = False
     older_name: str = ""
-    """What it was called in rows that were written before."""
+    """The name of a column in rows that were written before."""
 
 
 BOUNDS = ("", "_lower", "_upper")

@@ -28,7 +28,7 @@ _BURN = re.compile(
     re.ASCII,
 )
 _FORM = 'Write "14.4 over 1h and 5m as page": a burn rate above 0, two windows and a severity.'
-# Of the SRE workbook: a month's budget is gone in 2, in 5 and in 30 days.
+# From Google's SRE workbook: at these rates a month's budget is gone in 2, 5 and 30 days.
 USUAL_ALERTS = (
     "14.4 over 1h and 5m as page",
     "6 over 6h and 30m as page",

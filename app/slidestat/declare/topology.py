@@ -202,8 +202,8 @@ WITHOUT_READERS: Mapping[str, Any] = MappingProxyType(
         "output_format": JSON,
     }
 )
-"""What decides nothing of how records are read, and is refused of other statistics than its own:
-fields of a topology, as they are where its statistics are replaced.
+"""Fields of a topology that do not change how records are read, and that other statistics than its
+own may refuse, with their values where its statistics are replaced.
 """
 
 

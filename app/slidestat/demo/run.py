@@ -210,7 +210,7 @@ class Workers:
         self._commands = {
             folder / f"worker-{number}": [
                 *(sys.executable, "-m", "slidestat", "run", str(topology_file)),
-                # What is waited for is that everything is committed.
+                # The demo waits until everything is committed.
                 *("--checkpoint-interval", "1s"),
                 *("--bootstrap", bootstrap),
                 *("--data-dir", str(folder / f"worker-{number}")),
@@ -279,7 +279,7 @@ def run_demo(bootstrap: str | None) -> None:
     console = Console()
     # Names of its own: nothing of a broker that is in use is read, changed or left behind.
     name = f"demo-flights-{uuid.uuid4().hex[:6]}"
-    # What can be recomputed exactly for every window, in a second.
+    # Statistics that can be recomputed exactly for each window, within a second.
     statistics = (Count(), Sum(decimals=0))
     topology = replace(load_topology("flights"), name=name, source=name, statistics=statistics)
     exact = ExactFlights()

@@ -299,7 +299,7 @@ _READ = (
     settings.KEY_PASSWORD,
     f"{settings.KEY_PASSWORD}_FILE",
 )
-# Of the letters of two names, those that are in both, in their order: all but one of 18, or so.
+# The share of letters that two names have in common, in order: all but one of 18, or so.
 _ALIKE = 0.92
 
 

@@ -1,8 +1,8 @@
 """Ask the brokers which operations of a worker this user may do; nothing is created or written.
 
 The brokers report it themselves (KIP-430): with what is asked about a topic, a group or the cluster
-comes what the asking user may do with it. Of a topic that is not there they report only whether it
-may be created.
+comes what the asking user may do with it. For a topic that does not exist they report only whether
+it may be created.
 """
 
 import uuid
@@ -73,7 +73,7 @@ def worker_permissions(bootstrap: str, topology: Declared) -> Iterator[Finding]:
     admin = admin_client(bootstrap)
     sources: Sequence[str] = topology.source_topics
     if topology.counted is not None and topology.counted.has_pattern:
-        # It loads kernels, which only doctor needs of those who look here.
+        # This import loads kernels, which only doctor needs of those who import this module.
         from slidestat.admin.worker_topics import require_sources
 
         try:

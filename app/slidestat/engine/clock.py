@@ -37,7 +37,7 @@ from slidestat.synopses.core.arrays import Integers
 # All is a function of the records' order alone; unreadable records, whose time is not known, take
 # no part in it.
 
-# How many records decide together; more than half of them are most.
+# Records that decide together: more than half of them are the majority.
 RECORDS = 16
 # As far a record may jump on its own, in ms or numbers of a sequence.
 LEAST_STEP = 1_000
@@ -351,7 +351,7 @@ class GivenClock(EventClock):
         return Recent()
 
 
-# How far the watermark moves, and which ticks that passes.
+# The watermark's advance, and the ticks that it passes.
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from slidestat.declare.statistics import ItemCounts, Items
 from slidestat.declare.statistics.runner import Runner
 from slidestat.declare.topology import Topology, without_move
 
-# What measures loads all kernels, and who remembers what was measured needs none of them.
+# Measuring loads all kernels; reading a remembered measurement needs none of them.
 if TYPE_CHECKING:
     import pyarrow as pa
 

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Of a worker. Each connection that is closed leaves a kilobyte in a cycle of asyncio's own; after
+# In a worker each connection that is closed leaves a kilobyte in a cycle of asyncio's own; after
 # 500,000 objects, when the calmed collector would begin by itself, these are 80 MB.
 COLLECT_EVERY_S = 30.0
 

@@ -17,7 +17,7 @@ function of the records' order alone, whatever the batches, the workers or the r
    at every tick until then; and the state of a key is deleted once no later figure depends on it.
 
 States become durable slot by slot (`unwritten.py`), so that after a crash some are far ahead of the
-checkpoint. What a key's state has absorbed already is not inserted again, and a tick that its
+checkpoint. A key's state does not take in events that it has absorbed already, and a tick that its
 watermark has passed is not emitted again: its emission was acknowledged before that state was
 written. Nor is what was emitted before the last flush: the checkpoint has that position.
 """
@@ -137,7 +137,7 @@ class PartitionProcessor:
         self._kept = KeptTicks(topology)
         # Whether a batch is half done: its ticks are not all emitted yet.
         self._is_amid = False
-        # Also where no record comes: they may be expected since this start.
+        # Expected keys begin here too where no record comes: they may be expected since this start.
         self._expected.begin(self._standstill(), self._waiting)
 
     def _ticks(

@@ -2,9 +2,9 @@
 
 A party's synopsis of a tick has exactly the events before the tick. So a batch is absorbed tick by
 tick (`partition.py`), and what is published is the state between; how records were batched does not
-show. What is published of a tick comes before the clock that has passed it, and all of it is
+show. The states of a tick come before the clock that has passed it, and all of them are
 acknowledged before any state that has passed the tick is written, as emissions are: after a crash
-it is published again, with the same bytes.
+they are published again, with the same bytes.
 
 A partition that is idle, by the topology's rule, publishes provisionally what it would if nothing
 came before now: else a referee could not distinguish it from one whose worker is gone. That leaves
@@ -160,7 +160,7 @@ class SynopsisRecord(NamedTuple):
 
 class SynopsisTopic:
     """The topic of published synopses, as records: a stream's synopses all in one partition, a
-    clock in each of them. Those of keys at an interval are on the partition of the keys.
+    clock in each of them. Synopses of keys at an interval are on the partition of the keys.
     """
 
     def __init__(self, topology: Topology, partitions: int) -> None:

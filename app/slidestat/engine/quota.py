@@ -32,13 +32,13 @@ from slidestat.engine.keys.key_state import KeyState
 from slidestat.synopses.core.arrays import Floats, Integers
 
 STEPS = 1 << 16
-"""Of the largest value."""
+"""The steps of the largest value."""
 
 QUOTA = STEPS << 16
 """Steps of a stretch."""
 
-# Those that are used up must be known while their records may be read again: between two flushes a
-# key does not use up so many.
+# Stretches that are used up must be known while their records may be read again: a key uses up
+# fewer than this between two flushes.
 _KEPT_STRETCHES = 64
 
 _Used = dict[int, tuple[int, int]]
@@ -80,7 +80,7 @@ class Quota:
         self, new: Events, states_of: Callable[[list[str]], list[KeyState]], watermark: int
     ) -> Judgement:
         """Charge `new` events, which are on time and in offset order; `watermark` is the one after
-        them. What earlier ones have used is in the states, also where they wait.
+        them. The states have the use of earlier events, also of those that wait.
         """
         charges = self._charges(new.numbers, len(new))
         charged = np.flatnonzero(charges)
@@ -103,7 +103,8 @@ class Quota:
 
         seen = offsets <= np.array([state.offset for state in states], np.int64)[groups]
         charges = np.where(seen, 0, charges[order])
-        # What is refused is counted here too: from the first that is, all of the stretch are.
+        # Refused events are charged here too: behind the first refused one all of its stretch are
+        # refused.
         before = np.cumsum(charges) - charges
         before += known[account, 0] - before[starts][account]
         refused = (before >= QUOTA) & (~seen | (offsets > known[account, 1]))
@@ -136,7 +137,7 @@ class Quota:
         """Return int64[count]: the steps of each event, the maximum over its values."""
         charges = np.full(count, self._of_each, np.int64)
         for place, largest in self._largest.items():
-            # What lacks the field, NaN, uses nothing.
+            # An event that lacks the field, NaN, uses nothing.
             steps = np.nan_to_num(np.abs(numbers[place])) * (STEPS / largest)
             if count and steps.max() >= 1:
                 np.maximum(charges, steps.astype(np.int64), out=charges)

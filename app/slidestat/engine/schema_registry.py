@@ -29,11 +29,11 @@ _FORM = (
 _IN_MEMORY = re.compile(r"mock://[\w.-]+")
 
 
-# Its user where no address has one, and who signed its certificate.
+# The registry's user, where no address has one, and the authority that signed its certificate.
 USERNAME, PASSWORD = "SCHEMA_REGISTRY_USERNAME", "SCHEMA_REGISTRY_PASSWORD"
 CA_FILE = "SCHEMA_REGISTRY_CA_FILE"
 
-# What the C library of TLS calls a reason, and what to do about it.
+# Reasons of the C library of TLS, and what to do about each.
 _NOT_TRUSTED = (
     ("mismatch", "Give the registry by a name that is in its certificate."),
     ("expired", "Have the certificate renewed, or set this machine's clock right."),

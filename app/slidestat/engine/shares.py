@@ -1,9 +1,9 @@
 """Judge the records of a partition once, for all engines that share its keys.
 
-What decides whether a record counts is of the whole partition: the clock, hence lateness and what
-lies too far ahead; and a key's quota goes with it. So one reading in order finds the events that
-count, the letters of the others, and the records at which the watermark passes ticks. With these,
-each key's emissions, synopses and their offsets no longer depend on any other key (`KeyShare`).
+A whole partition decides whether a record counts: by its clock, hence by lateness and by how far it
+lies ahead; and a key's quota goes with it. So one reading in order finds the events that count, the
+letters of the others, and the records at which the watermark passes ticks. With these, each key's
+emissions, synopses and their offsets no longer depend on any other key (`KeyShare`).
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from slidestat.engine.waiting import EventStore
 from slidestat.synopses.core.arrays import Integers
 
 _LAST_TIME = 2**62
-# So many keys' quotas may be kept before those are dropped that nothing can be charged to.
+# The most quotas that are kept before those are dropped that nothing can be charged to.
 _QUOTAS = 100_000
 
 
@@ -129,10 +129,10 @@ class Judge:
             self._most_quotas = max(_QUOTAS, 2 * len(self._keys.used))
 
 
-# Some keys of a partition, through the engine that a worker runs for all of them.
+# An engine for some keys of a partition, with the code that a worker runs for all of them.
 #
-# The records were judged (`Judge`): what comes here is the events of these keys, and the records
-# of others at which the watermark passed a tick, each with the partition's clock after it. So ticks
+# The records were judged (`Judge`): this engine gets the events of these keys, and the records of
+# others at which the watermark passed a tick, each with the partition's clock after it. So ticks
 # pass at the same records as where all keys are together, and a key's emissions, synopses and their
 # offsets are the same bytes.
 

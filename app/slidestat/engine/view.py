@@ -71,7 +71,7 @@ class PartitionView:
     stored: Keys
     loss: Loss | None = None
     unabsorbed: Unabsorbed | None = None
-    # From when on figures that were added are counted, by their names.
+    # The times from which added figures count, by the figures' names.
     starts: Mapping[str, int] = field(default_factory=dict)
     # The keys for which each alert fires, by its name.
     firing: Mapping[str, set[str]] = field(default_factory=dict)

@@ -59,9 +59,9 @@ def in_file(events: Events, path: Path) -> Events:
     )
 
 
-# Of the events that came last; more of them become a run.
+# The newest events; more of them become a run.
 _RUN_EVENTS = 32_768
-# Of runs in memory; further ones go to files.
+# Runs in memory; further ones go to files.
 _MEMORY_BYTES = 64 * 2**20
 
 
@@ -74,7 +74,7 @@ class _Part(NamedTuple):
     first_offset: int
     last_offset: int
     in_order: bool
-    # How many there were, of which these are a view.
+    # The number of events in the whole, of which these are a view.
     whole: int
     # Whether they are in a file.
     is_filed: bool = False
@@ -135,7 +135,7 @@ class EventStore:
         self._runs: list[_Part] = []
         self._newest: list[_Part] = []
         self._newest_events = 0
-        # What is being taken some keys at a time.
+        # Events that are being taken some keys at a time.
         self._sliced: KeySlices | None = None
         # Since all that lay before a time was taken.
         self.added_events = 0

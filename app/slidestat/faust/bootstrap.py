@@ -7,7 +7,7 @@ would stand still for good.
 Where auto.create.topics.enable is true, as by default, its requests would also have brokers make a
 topic anew that was deleted, with one partition and their own settings.
 
-What a bootstrap address answers has brokers and no topics, and aiokafka would forget all that it
+The answer of a bootstrap address has brokers and no topics, and aiokafka would forget all that it
 knows of them. A group's leader that knows no partition assigns none: one request for metadata that
 a reset connection broke made a whole group idle, until its metadata were five minutes old.
 """
@@ -39,7 +39,7 @@ class BootstrapContact:
         self._client: Any = consumer._client
         self._client._metadata_update = self._update
         _keep_topics(self._client.cluster)
-        # Of time.monotonic; None while brokers answer.
+        # By time.monotonic(); None while brokers answer.
         self.lost_since: float | None = None
         self._again: asyncio.TimerHandle | None = None
 

@@ -23,10 +23,10 @@ Told = TypeVar("Told")
 
 LOOK_EVERY_S = 5.0
 _PATIENCE_S = 3.0
-# So long records may be on their way before that is logged.
+# Records may be on their way for this long before that is logged.
 _LONG_S = 25.0
-# So often in a row, with that time between, another client is let in before the worker ends: its
-# own may take a minute and a half to find brokers that have other addresses now.
+# After this many tries in a row, with that time between, other clients are let in before the worker
+# ends: its own may take a minute and a half to find brokers that have other addresses now.
 _OTHERS_LET_IN = 6
 
 

@@ -64,7 +64,7 @@ def _lock(chosen: Path | None, application_id: str) -> Iterator[Path]:
 
 def _try_lock(folder: Path) -> "FileLock | None":
     """Return a held lock on the folder; None if another process holds it."""
-    from filelock import FileLock, Timeout  # Whoever only looks for a worker needs no lock.
+    from filelock import FileLock, Timeout  # A process that only looks for a worker needs no lock.
 
     lock = FileLock(folder / "worker.lock", timeout=0)
     try:

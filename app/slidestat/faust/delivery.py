@@ -38,17 +38,18 @@ from slidestat.kafka.fetches.record_kernel import load_kernels
 from slidestat.live.batch_traces import BatchTraces, now_ns
 from slidestat.log import log_event
 
-# How long a fetch waits for more, of topics that bring a little all the time.
+# The time that a fetch waits for more records, on topics that bring a few all the time.
 
-# Else a worker is woken by each record: at 1,000 events/s that costs ten times what the events do.
+# Shorter waits wake a worker for each record: at 1,000 events/s that costs ten times what the
+# events do.
 _WAIT_MS, _BYTES = 50, 64 * 2**10
 # Records lead to no output before the next tick: a fetch waits for it, but for no longer than this.
 _LONGEST_WAIT_MS = 250
-# How long fetches wait once the tick is due: so much later are its figures if it was not passed.
+# Fetches wait this long once the tick is due: its figures come so much later if it was not passed.
 _DUE_WAIT_MS = 5
 # A fetch that a broker ends by its clock comes so much later than one that has its bytes.
 _TIMER_MS = 3
-# So long after the tick its first record may come.
+# The first record of a tick may come this long after the tick.
 _MARGIN_S = 0.002
 # And so long after it is due at the latest, of a partition that brings records.
 _OVERDUE_S = 0.1
@@ -63,7 +64,7 @@ class TricklePace:
     """A regulator of how long aiokafka's fetches wait, and for how many bytes."""
 
     def __init__(self) -> None:
-        # What the client was configured with.
+        # The client's configured settings.
         self._unpaced: tuple[int, int] | None = None
         # When fetches ended, and how many bytes had come by then.
         self._fetches: deque[tuple[float, int]] = deque(maxlen=_RATE_FETCHES)
@@ -228,7 +229,7 @@ class ReadPositions:
 # have them wait for a minute.
 SESSION_TIMEOUT_S = 10.0
 
-# By partition, and the partitions that may be fetched from; None at the end.
+# Records by partition, and the partitions that may be fetched from; None at the end.
 _Fetched = tuple[Mapping[TP, list[Any]] | None, set[TP] | None]
 
 _REBALANCE_CHECK_S = 0.02
@@ -334,7 +335,7 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
             try:
                 await commit(offsets)
             except OffsetMetadataTooLargeError:
-                # Of a broker that takes less than Kafka's own default.
+                # This broker's limit is smaller than Kafka's default.
                 self.consumer.takes_notes = False
                 self.consumer.notes = {}
                 await commit(offsets)
@@ -392,7 +393,7 @@ class BatchConsumerThread(AIOKafkaConsumerThread):
         }
         for batch in batches.values():
             if len(batch) >= _DECODED_AHEAD:
-                # What goes wrong here goes wrong again at the batch's turn, and is told then.
+                # An error here comes again at the batch's turn, and is told then.
                 with suppress(Exception):
                     app.decode_ahead(batch)
         if app.traces is not None:
@@ -604,7 +605,7 @@ class BatchConsumer(Consumer):
         self, topics: Iterable[Any] | None = None, start_new_transaction: bool = True
     ) -> bool:
         if self.crashed:
-            # Its thread has ended: a commit would wait for it for ever.
+            # The client's thread has ended: a commit would wait for it for ever.
             return False
         self._durable.update(await self.app.before_commit())
         if self.takes_notes:
@@ -686,7 +687,8 @@ class BatchApp(faust.App):
         """Return whether the last rebalance has not ended.
 
         Faust takes the end of any for that: the one before the last may end, with the recovery of
-        its tables, after the last has begun. What was read then would be of nobody's partitions.
+        its tables, after the last has begun. Records that are read in between would belong to
+        nobody's partitions.
         """
         return self._ended != self.rebalancing_count
 
@@ -700,8 +702,8 @@ class BatchApp(faust.App):
         super().on_rebalance_end()
 
     async def _on_partitions_revoked(self, revoked: set[TP]) -> None:
-        # Of an app that stops, Faust would close the connections, and its last commit would be
-        # tried again for ever. No other worker may have its partitions before that commit.
+        # Faust would close the connections of an app that stops, and its last commit would be tried
+        # again for ever. No other worker may have its partitions before that commit.
         if self.should_stop:
             await cast(BatchConsumer, self.consumer).last_commit()
         else:
@@ -724,7 +726,7 @@ class BatchApp(faust.App):
         return self.make_web()
 
     def _new_transport(self) -> BatchTransport:
-        # Before there is a thread that fetches: what compiles would hold up its heartbeats.
+        # Compiled before there is a thread that fetches, as compiling would hold up its heartbeats.
         load_kernels()
         keep_fetched_bytes()
         return BatchTransport(self.conf.broker_consumer, self)

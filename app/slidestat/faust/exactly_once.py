@@ -51,7 +51,7 @@ class PartitionTransactions(BulkProducer):
         """
         async with self._taking_over:
             self.give_up(partitions)
-            # Its threads end with it, which takes a moment.
+            # The producers' threads end with them, which takes a moment.
             await asyncio.to_thread(self._ended.clear)
             new = {
                 partition: TransactionalProducer(self._servers, f"{self._prefix}{partition}")

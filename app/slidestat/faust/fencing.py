@@ -14,10 +14,11 @@ flush would count: were the owner to die in the middle of that flush, its older 
 the zombie's checkpoint, by which more was read than they have.
 
 An epoch is one more than the largest one in the partition, plus the group's generation at the
-assignment. Of two owners, the later one has the larger generation, which the group gives once, and
+assignment. The later one of two owners has the larger generation, which the group gives once, and
 has seen at least as large an epoch: so its own is larger, also when a group is deleted and counts
-generations from the start again. Generations begin with 1. Who lets a topology begin anew before
-its first start writes as of generation 0: after what it has seen, and before every owner since.
+generations from the start again. Generations begin with 1. A process that lets a topology begin
+anew before its first start writes as of generation 0: after all that it has seen, and before every
+owner since.
 
 One owner may have an epoch that is too large: frozen while it took over, it has read the records of
 the next one before it writes its fence. The next one finds that fence at its flush, and gives way
@@ -30,27 +31,28 @@ that was last written before that epoch drops all that it has.
 A broker that compacts knows no epochs, and could keep a zombie's record instead of the owner's. So
 an owner counts: what it wrote must lie at consecutive offsets. Where they do not, it looks for the
 writers between them. Older epochs: it writes the states of their keys again. A newer one: it is the
-zombie itself. What older epochs have written before its fence, and behind newer ones, it writes
-again when it takes over: each table notes the keys whose last record does not count.
+zombie itself. The owner writes the keys again that older epochs have written before its fence and
+behind newer ones, when it takes over: each table notes the keys whose last record does not count.
 
 Records without the header, of a version before it or of a replay, are restored wherever they are.
 """
 
 from collections.abc import Mapping, Sequence
 
-# As clients give them, and take them.
+# The form in which clients give headers, and take them.
 Headers = Sequence[tuple[str, str | bytes | None]] | Mapping[str, str | bytes | None] | None
 
 FENCE_KEY = b"f"
-"""Of the records that owners begin with; no state and no checkpoint has it."""
+"""The key of the records that owners begin with; no state and no checkpoint has it."""
 
 _HEADER = "epoch"
-# Of 64 bits; others may write such a header, too.
+# Digits of 64 bits; other programs may write such a header, too.
 _MOST_DIGITS = 19
 NO_EPOCH = 0
 
 
-# What a worker writes that sleeps through a replay is older than it, in whatever generation.
+# A worker that sleeps through a replay writes records older than the replay's, whatever generation
+# it is in.
 _BEYOND_ALL_GENERATIONS = 2**32
 
 

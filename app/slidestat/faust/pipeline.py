@@ -176,13 +176,13 @@ class Pipeline:
 
     def snapshots(self, *, whole: bool = False) -> dict[TablePartition, Snapshot]:
         """Return the changes since the last write, of the keys whose turn it is, or of all; none
-        while letters are held back. What was emitted before must be acknowledged before `write`.
+        while letters are held back. Earlier emissions must be acknowledged before `write`.
         """
         return {} if self.steps.are_letters_held else self.states.snapshots(whole=whole)
 
     async def write(self, snapshots: Mapping[TablePartition, Snapshot]) -> None:
         """Make snapshots durable, also of partitions that were given up since they were taken."""
-        # Of letters that wait it is not said yet that they can be looked at.
+        # Letters that wait are told only once they can be looked at.
         if snapshots or not self.steps.are_letters_held:
             await self.states.write(snapshots)
 
@@ -270,5 +270,5 @@ async def flush_all(
             continue
         # Half of it would be written to the changelog later, when another may have read that.
         await to_its_end(pipeline.write(changed))
-    # Of what has never brought anything there is nothing to commit.
+    # A partition that has never brought anything has nothing to commit.
     return {tp: offset for tp, offset in durable.items() if offset}

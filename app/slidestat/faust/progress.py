@@ -15,7 +15,7 @@ from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 from slidestat.text import counted, reasons_text, timestamp_text
 
 _EVERY_S = 5.0
-# One in so many is more than what comes late by chance.
+# A larger share than one late event in this many is not chance.
 _MANY_LATE = 20
 _RESTORE_EVERY_S = 2.0
 

@@ -35,7 +35,7 @@ from slidestat.kafka.retries import ask_again, broker_pauses, passes
 EPOCH_KEY = b"e"
 # In front of a key whose last record in the changelog does not count: compaction leaves that one.
 OVERWRITTEN = b"z"
-# Of the id of the changelog's topic, which positions are of.
+# The key of the changelog's topic id: positions are positions in that topic.
 CHANGELOG_KEY = b"c"
 _NO_OFFSET = -1
 
@@ -43,7 +43,7 @@ _NO_OFFSET = -1
 # All partitions of a process share this, what they have yet to write to files included.
 _CACHE_BYTES = 128 * 2**20
 _UNWRITTEN_BYTES = 32 * 2**20
-# Of one partition. What is written again before it goes to a file goes there once.
+# For one partition. A row that is written again before its buffer goes to a file goes there once.
 _WRITE_BUFFER_BYTES = 8 * 2**20
 
 Row = tuple[int, bytes, bytes | None, Headers]
@@ -72,7 +72,7 @@ class StateStore(Store):
             write_buffer_size=_WRITE_BUFFER_BYTES, use_rocksdict=True
         )
         self._open: dict[int, rocksdict.Rdict] = {}
-        # By partition; held from the look at a position to the write that moves it.
+        # Locks by partition, held from the look at a position to the write that moves it.
         self._moving: dict[int, threading.Lock] = {}
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class StateStore(Store):
         in RocksDB's threads.
         """
         for database in self._open.values():
-            # What cannot be flushed to a table is in RocksDB's own log.
+            # Rows that cannot be flushed to a table are in RocksDB's own log.
             with suppress(Exception):
                 database.close()
         self._open.clear()
@@ -336,7 +336,8 @@ class BulkRecovery(Recovery):
         followed = RestoreProgress(
             sum(self.active_highwaters[tp] - offset for tp, offset in last.items())
         )
-        # What is deleted while it is read is missed as much as what was deleted before.
+        # Records that are deleted during the reading are missed as much as those that were deleted
+        # before.
         consumer = open_scanner(self._bootstrap_servers, must_be_whole=True)
         pauses = broker_pauses()
         try:
@@ -369,8 +370,8 @@ class BulkRecovery(Recovery):
         messages = scan(consumer, topic, starts)
         while not stop.is_set() and (some := list(islice(messages, _CHUNK))):
             for partition, rows in _by_partition(some).items():
-                # What is written was read before this restore was given up, and so before the
-                # fence of a later one.
+                # Rows that are written here were read before this restore was given up, and so
+                # before the fence of a later one.
                 if stop.is_set():
                     return
                 store.restore(partition, rows)

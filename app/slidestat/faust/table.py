@@ -47,7 +47,8 @@ class StateTable:
         self.changelog_records = 0
         self.changelog_bytes = 0
         self._bootstrap_servers = bootstrap_servers
-        # Another dictionary after each rebalance: one that was given up notes nothing in the next.
+        # A new dictionary after each rebalance: a partition that was given up notes nothing in the
+        # next.
         self._owned: dict[int, Owned] = {}
         self._table = cast(
             Any,
@@ -142,7 +143,7 @@ class StateTable:
         headers = epoch_header(owner.epoch)
         rows.append((fence, FENCE_KEY, b"%d" % owner.epoch, headers))
         self._store.restore(partition, rows)
-        # Of another owner the first flush learns, and gives way.
+        # The first flush learns of another owner, and gives way.
         if self._store.newest_epoch(partition) == owner.epoch:
             owner.last_offset = fence
 

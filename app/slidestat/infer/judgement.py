@@ -50,7 +50,7 @@ from slidestat.text import advice_on, plain_detail, reasons_text
 # of `where` in all records, others in the events that it takes, those of a statistic with a
 # condition in the events that this takes.
 
-# In place of a condition of `columns.conditions`: all records; the events that `where` takes.
+# Stand for a condition of `columns.conditions`: all records; the events that `where` takes.
 ALL_RECORDS, TAKEN = -2, -1
 _DEEPEST = 8
 
@@ -213,8 +213,8 @@ class Judgement:
     """The findings in `records`, tombstones aside: how many are taken in, `passed_over` by the
     topology's condition, or `refused`, with an example of these; names that no event has, those
     that events have, and conditions of statistics that hold for none. `meant` is the time format,
-    or timestamps, that the records seem to have, "" where they are as declared. So many have a key
-    that is read and is a number `in_bytes`.
+    or timestamps, that the records seem to have, "" where they are as declared. `in_bytes` records
+    have a key that is read and is a number.
     """
 
     topology: Topology

@@ -57,7 +57,7 @@ from slidestat.text import MORE, plain_detail
 
 # The lengths of windows and lateness of a proposed topology, by the times of a topic's events.
 
-# In what disorder the events of a sample lie, judged as a worker judges them.
+# The out-of-orderness of a sample's events, judged as a worker judges it.
 
 _AHEAD_MS = duration_ms(Topology.ahead, "ahead")
 
@@ -141,7 +141,7 @@ def _times(
 
 
 _LATENESS = ("0s", "1s", "5s", "30s", "1m", "5m", "15m", "1h", "6h", "1d", "7d")
-# So many may be late, of what lies twice as far behind as it was seen to.
+# The share of events that may be late if they lie twice as far behind as was seen.
 _MOST_LATE = 0.001
 # A watermark that far behind the newest event never lets the events of a short topic be counted.
 _LATENESS_OF_LENGTH = 4
@@ -231,7 +231,7 @@ def _length(ms: int) -> str:
 
 # Whether the records of a key lie in several partitions, as far as a sample shows.
 
-# How much later than the others a partition may get its records, where nothing is known.
+# A partition's records may come this much later than the others', where nothing is known.
 _LEAST_LATENESS = "10s"
 
 
@@ -304,10 +304,10 @@ class Proposal:
 
 
 _MOST_DECIMALS = 6
-# As a value of an object or of a list, as Python and JavaScript's libraries write it.
+# A value in an object or a list, as libraries of Python and JavaScript write it.
 _NOT_FINITE = re.compile(rb"[:\[,]\s*-?(?:NaN|Infinity)\s*[,}\]]")
-# Neither text in ASCII nor the beginning of a character of several bytes in UTF-8, or one of the
-# control characters that no text has.
+# Bytes of no text: no ASCII and no first byte of a character in UTF-8, or control characters that
+# texts do not have.
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f\xc0\xc1\xf5-\xff]")
 _COMPRESSED = re.compile(rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|\x04\x22\x4d\x18|\xff\x06\0\0sNaPpY")
 _BYTES = (

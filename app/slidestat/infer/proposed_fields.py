@@ -93,7 +93,7 @@ class Doubts:
 
 
 _ALMOST_ALL = 0.95
-# What is asked of most: how long something takes, of whom.
+# Names of what is asked for most: durations, and whose they are.
 _DURATION_NAMES = re.compile(
     r".*(latency|duration|elapsed|took|delay|millis|seconds).*|(.*_)?ms", re.I
 )
@@ -109,7 +109,7 @@ _VALUE_NAMES = re.compile(
 )
 # UTC where the text has no zone.
 _UTC = "iso8601-utc"
-# As text lists them: an enumeration has few values, an identifier many.
+# Different values of a text: an enumeration has few, an identifier many.
 _FEW = 50
 _FLAGS = {"0", "1", "0.0", "1.0"}
 _DATE_IN_DIGITS = re.compile(

@@ -115,8 +115,8 @@ def sample_ends(bootstrap: str, topic: str, partitions: int, records: int) -> li
     none: tombstones, what a transaction has left, and gaps of a compaction. More than 32 partitions
     are looked at only as long as fewer records are known, for five seconds.
 
-    Reads without joining a group. What a broker does not give in five seconds is not waited for,
-    and none of its errors is raised: the next read of the topic will raise them.
+    Reads without joining a group. Reading stops where a broker gives nothing for five seconds, and
+    raises none of its errors: the next read of the topic will raise them.
     """
     found: list[SampledRecord] = []
     consumer = open_scanner(bootstrap)
@@ -235,7 +235,7 @@ def readable(sample: Sample, registry: str) -> Sample:
     """
     values = [record.value for record in sample.records if record.value is not None]
     if 2 * sum(map(_is_object, values)) > len(values):
-        return sample  # What a header has of a schema is not needed.
+        return sample  # The schema id in a header is not needed.
     sample = replace(sample, records=tuple(map(_framed, sample.records)))
     values = [record.value for record in sample.records if record.value is not None]
     framed = [value for value in values if schemas_of([value])]

@@ -24,9 +24,10 @@ TIME_WORDS = re.compile(
     r"(?i:time|date|stamp|epoch|created|modified|occurred|happened)"
     r"|(?:^|[\W_])(?i:ts|at|on)(?:$|[\W_])|[a-z](?:Ts|At|On)$"
 )
-# Of a time under any other name: an event is produced soon after it happened.
+# A time under any other name lies near its record's timestamp: events are produced soon after they
+# happen.
 _NEAR_MS = 7 * 86_400_000
-# What a cast, and a worker's reader of times, take for a number; but for codes such as 007.
+# Numbers by a cast and by a worker's reader of times, without codes such as 007.
 _NUMBER_TEXT = re.compile(
     r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 )

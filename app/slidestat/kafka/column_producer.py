@@ -59,9 +59,10 @@ _TOPIC, _PARTITION, _VALUE, _KEY, _OPAQUE = 2, 3, 4, 5, 6
 _FLAGS, _TIMESTAMP, _HEADER = 7, 8, 9
 # The first fields, which the kernel fills in: flags, key, value and timestamp.
 _OF_RECORD = 4
-# What rd_kafka_message_t is, in words: its error, its offset and what was given along with it.
+# The layout of rd_kafka_message_t in words: its error, its offset, and the pointer given along with
+# it.
 _MESSAGE_WORDS, _ERROR, _OFFSET, _GIVEN = 9, 0, 7, 8
-# Of each partition that is written to: the offset behind its last record, and why one was refused.
+# For each partition that is written to: the offset behind its last record, and why one was refused.
 _REPORT_WORDS, _END, _REFUSAL = 2, 0, 1
 _MOST_PLACES = 65_536
 
@@ -136,11 +137,11 @@ class NativeProducer:
         self._on_delivery = _on_delivery()
         self._produce_va = _ProduceVa(found.rd_kafka_produceva)
         self._client = self._made(settings)
-        # What compiles later would hold up heartbeats.
+        # Compiling later would hold up heartbeats.
         _try_machine_code()
         self._call([], NO_RECORDS)
-        # What is queued and not acknowledged by then is lost, unless it was flushed. Until then
-        # librdkafka calls and writes to these.
+        # Records that are queued and not acknowledged by then are lost, unless they were flushed.
+        # Until then librdkafka calls these objects and writes to them.
         weakref.finalize(
             self, _end, found, self._client, self._topics, (self._on_delivery, self._reports)
         )
@@ -330,7 +331,7 @@ def _produce(
         fields[1, 1] = keys_at + key_starts[row]
         fields[1, 2] = max(key_ends[row] - key_starts[row], 0)
         size = value_ends[row] - value_starts[row]
-        # What begins at nothing is nothing.
+        # A value without a beginning is null.
         fields[2, 1] = values_at + value_starts[row] if size >= 0 else 0
         fields[2, 2] = max(size, 0)
         fields[3, 1] = timestamps[row]
@@ -384,7 +385,7 @@ def _try_machine_code() -> None:
 
 
 _FULL_S = 0.1
-# So many are queued by a backlog alone. A thread would begin late, as Python's lock is taken.
+# Only a backlog has so many. A thread would begin late, as it has to take Python's lock.
 _BACKLOG_RECORDS = 5_000
 # An emission of three windows and five statistics; and the memory of its numbers, as a share.
 _TEXT_BYTES, _SHARE_OF_TEXT = 2_000, 0.25
@@ -431,7 +432,8 @@ class ColumnProducer(BulkProducer):
         super().__init__(bootstrap_servers, track_offsets=track_offsets)
         settings = client_config(bootstrap_servers) | SETTINGS
         self._native = NativeProducer(settings | {"delivery.report.only.error": not track_offsets})
-        # What the thread has to queue, the first of it being queued, each with its memory in texts.
+        # The columns that the thread has to queue, the first of them being queued, each with its
+        # memory in texts.
         self._left = deque[tuple[_Columns, float]]()
         self._left_records = 0
         self._left_texts = 0.0
@@ -444,13 +446,13 @@ class ColumnProducer(BulkProducer):
         records: OutputRecords,
         headers: Sequence[tuple[str, bytes]],
     ) -> None:
-        """Queue records, as `produce` does, in a quarter of its time. Of a backlog they are written
+        """Queue records, as `produce` does, in a quarter of its time. In a backlog they are written
         and queued later, and a refusal of them is raised by the next wait.
         """
         given = _Columns(topic, partition, records, headers)
         with self._turn:
             is_later = bool(self._left) or self._native.queued() >= _BACKLOG_RECORDS
-        # What waits for room, for as long as the brokers are away, may not be the event loop.
+        # The event loop may not wait for room, which lasts for as long as brokers are away.
         rest = given if is_later else self._queue_at_once(given)
         if len(rest.records) and not self._has_left(rest):
             self._queue(rest)
@@ -469,7 +471,7 @@ class ColumnProducer(BulkProducer):
 
     def _queue(self, given: _Columns) -> None:
         while len((given := self._queue_at_once(given)).records):
-            self._native.flush(NOW_S)  # What fills no request would wait for more.
+            self._native.flush(NOW_S)  # Records that fill no request would wait for more.
             self._native.poll(_FULL_S)
             self._take_refusals()
             self._raise_error()
@@ -554,7 +556,7 @@ class ColumnProducer(BulkProducer):
 
     def _wake(self) -> None:
         self._native.flush(0)
-        # That flush is of columns, before it is of these.
+        # The first flush is of columns, the second of these.
         if super()._unacknowledged():
             super()._flush_for(NOW_S)
         self._take_refusals()

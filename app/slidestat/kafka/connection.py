@@ -44,9 +44,9 @@ ANY_TIME = {
     "message.timestamp.after.max.ms": str(2**63 - 1),
 }
 
-# One request's wait. Short, so that Ctrl-C, which Python sees between requests only, acts soon.
+# A single request's wait. It is short, as Python sees Ctrl-C between requests only.
 _ATTEMPT_S = 1.0
-# Who waits for longer is told what for, on a terminal and in a log.
+# A user who waits for longer is told why, on a terminal and in a log.
 _SILENT_S = 1.9
 
 # librdkafka begins an error with the connection it was on, and ends it with the time that it took.

@@ -78,5 +78,5 @@ def _asked(
 def _note(found: TopicPartition) -> str:
     try:
         return found.metadata or ""
-    except UnicodeDecodeError:  # Of another program: ours are ASCII.
+    except UnicodeDecodeError:  # Written by another program: ours are ASCII.
         return ""

@@ -27,10 +27,12 @@ from slidestat.schemas.dead_letter import (
 AROUND_BYTES = 8 * 2**10
 
 LETTER_BYTES = MAX_MESSAGE_BYTES - AROUND_BYTES
-"""Of the original's key, value and headers together, where a letter may be as large as can be."""
+"""The size of the original's key, value and headers together, where a letter may be as large as can
+be.
+"""
 
 _KEPT_BYTES = 64 * 2**10
-# Of a header's name and value, at the most.
+# The lengths of a header's name and value take at most this.
 _LENGTHS_BYTES = 10
 
 

@@ -31,7 +31,8 @@ class MskSigner:
         package = "aws_msk_iam_sasl_signer.MSKAuthTokenProvider"
         self._provider = module_of_extra(package, "AWS_MSK_IAM", "msk")
         errors = module_of_extra("botocore.exceptions", "AWS_MSK_IAM", "msk").BotoCoreError
-        # Of no credentials at all there is no error, but nothing to take a key of.
+        # Without any credentials botocore raises no error of its own, but there is nothing to take
+        # a key of.
         self._errors = (errors, AttributeError, ValueError, OSError)
         self._lock = threading.Lock()
         self._token, self._signed_at = "", -_LIFE_S

@@ -51,11 +51,11 @@ _PRODUCER_LOST = frozenset(
 )
 # In advice, where the address is not known.
 _BOOTSTRAP = "HOST:PORT"
-# Of emissions of three windows and five statistics, 40 MB.
+# 40 MB of emissions with three windows and five statistics.
 FEW_RECORDS = 20_000
 ROOM_CHECK_S = 0.005
 _STUCK_CHECKS = 10
-# So long a flush must last that the client sees it, and sends.
+# The shortest flush that the client notices, so that it sends.
 NOW_S = 0.001
 
 
@@ -139,7 +139,7 @@ class BulkProducer:
         headers: Sequence[tuple[str, bytes]],
     ) -> None:
         """Queue records, whose timestamps are their `ends`, with the same headers, as `produce`
-        does. Who queues columns for a partition queues nothing else for it.
+        does. A caller that queues columns for a partition queues nothing else for it.
         """
         rows = zip(records.keys, records.values, records.ends.tolist(), strict=True)
         for key, value, timestamp in rows:
@@ -166,7 +166,7 @@ class BulkProducer:
         follows; otherwise it waits for a second, or for `flush`. Blocks for about a millisecond,
         and not while what was queued before is under way.
         """
-        with suppress(KafkaException):  # Who waits for the acknowledgements is told.
+        with suppress(KafkaException):  # Waiting for acknowledgements raises it.
             if not self._unacknowledged():
                 return
             self._is_asked = True
@@ -186,8 +186,8 @@ class BulkProducer:
 
     async def _send_all(self) -> None:
         with suppress(KafkaException):
-            # What a flush of a second leaves has waited for as long as anything does. A backlog
-            # that is read next does not ask, and is to fill its requests.
+            # Records that a flush of a second has left have waited as long as any may. A backlog
+            # that is read next asks for no flush, so that its requests are filled.
             while self._is_asked and self._error is None and self._unacknowledged():
                 self._is_asked = False
                 await asyncio.to_thread(self._flush_for, _FLUSH_CHECK_S)
@@ -343,7 +343,7 @@ class ExpiringProducer(BulkProducer):
     def __init__(self, bootstrap_servers: str, expires_s: float) -> None:
         expires = {"message.timeout.ms": int(expires_s * 1000)}
         super().__init__(bootstrap_servers, track_offsets=True, **expires)
-        # What is queued, and what of it has expired.
+        # The newest queued row of each place, and the places whose row has expired.
         self._queued: dict[_Place, _Rest] = {}
         self._expired: list[_Place] = []
 
@@ -363,9 +363,9 @@ class ExpiringProducer(BulkProducer):
     async def flush_while(self, wanted: Callable[[], bool]) -> None:
         """Wait for all acknowledgements; what expires is queued again as long as it is `wanted`.
 
-        What was on its way when it expired may be with the broker. So nothing that is to follow on
-        it may be sent before this returns: a producer begins a new epoch when a record expires on
-        its way, and once that is acknowledged the broker takes nothing of an older one.
+        A record that was on its way when it expired may be with the broker. So nothing that is to
+        follow on it may be sent before this returns: a producer begins a new epoch when a record
+        expires on its way, and once that is acknowledged the broker takes nothing of an older one.
         """
         while True:
             await self.flush()
@@ -382,7 +382,7 @@ class ExpiringProducer(BulkProducer):
         if error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
             self._expired.append(place)
             return
-        # That an older one of the key has arrived says nothing of the last one.
+        # Only the arrival of the key's last row counts, not of an older one.
         if place in self._queued and self._queued[place].value == message.value():
             del self._queued[place]
         super()._delivered(error, message)

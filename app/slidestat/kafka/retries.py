@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from slidestat.pauses import Pauses
 
-# What a client tries again by itself, and what brokers answer that start, stop, or give a partition
-# or a group to another one. `KafkaError.retriable` knows of errors of transactions alone.
+# Errors that a client retries by itself, and answers of brokers that start, stop, or hand a
+# partition or a group over. `KafkaError.retriable` knows of errors of transactions alone.
 _PASSING = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,

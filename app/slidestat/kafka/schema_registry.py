@@ -26,14 +26,14 @@ from slidestat.redaction import redacted
 _IMPATIENCE = {"timeout": 5.0, "max.retries": 0}
 # The errors for a missing subject, version or schema; another 404 is of something else.
 _NOT_FOUND = (40401, 40402, 40403)
-# What a registry answers that has no such address.
+# Answers of a registry that does not have such an address.
 _NO_GUIDS = (404, 405)
 _NONE_BY_GUID = (
     "the schema registry at {} gives none by its GUID, as Confluent's does from version 8 on"
     " (Renew it, or have the producers write numbers, with PrefixSchemaIdSerializer)"
 )
 
-# What Confluent's client raises where nothing answers, or something that is no registry.
+# Errors of Confluent's client where nothing answers, or where something that is no registry does.
 _NO_REGISTRY = (
     httpx2.HTTPError,
     httpx2.InvalidURL,

@@ -360,7 +360,7 @@ def java_settings(security: BrokerSecurity) -> dict[str, str]:
     if security.has_oauth:
         settings |= _java_oauth(security)
     elif security.has_msk:
-        # By the classes of aws-msk-iam-auth, which Spark has to have.
+        # Spark must have aws-msk-iam-auth, of which these classes are.
         settings |= {
             "sasl.mechanism": MSK,
             "sasl.jaas.config": f"{_MSK_JAVA}.IAMLoginModule required;",
@@ -391,7 +391,7 @@ def _java_oauth(security: BrokerSecurity) -> dict[str, str]:
         options["scope"] = security.scope
     options |= {f"extension_{name}": value for name, value in security.extensions}
     if security.oauth_ca_file is not None:
-        # As text: the file may not be where an executor runs.
+        # The text, as an executor may not have the file.
         options["ssl.truststore.type"] = "PEM"
         options["ssl.truststore.certificates"] = " ".join(
             security.oauth_ca_file.read_text("ascii").split("\n")

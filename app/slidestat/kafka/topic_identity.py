@@ -18,7 +18,7 @@ from slidestat.kafka.settings import client_config
 Asked = Mapping[str, Future[Any]]
 """The descriptions of topics that a client was asked for, by their names."""
 
-# What a broker answers that keeps no ids, as those before Kafka 2.8.
+# The answer of a broker that keeps no ids, as before Kafka 2.8.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _TIMEOUT_S = 30.0
 

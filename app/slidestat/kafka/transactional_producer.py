@@ -20,8 +20,8 @@ from slidestat.kafka.producer import BulkProducer
 # open its successor has aborted at once.
 _TIMEOUT_MS = 600_000
 _CALL_S = 5.0
-# What fills no request is sent before the commit, which comes each second: it would wait for that
-# of each partition, some at a time.
+# A request that is not full is sent before the commit, which comes each second: else it would wait
+# for the commit of each partition, some at a time.
 _LINGER_MS = 50
 _FLUSH_CHECK_S = 1.0
 _QUEUED_KIB = 64 * 2**10
@@ -29,10 +29,10 @@ _QUEUED_KIB = 64 * 2**10
 # librdkafka answers a request that no broker coordinates with a time-out alone.
 LOOK_AT_COORDINATORS = "if it lasts, look at the brokers' log, and at the topic __transaction_state"
 
-# What errors of transactions lead to.
+# The consequences of errors of transactions.
 
 # Another producer has the transactional id now, or the brokers gave up a transaction that was open
-# for too long; they use the same codes for both.
+# for too long: both have the same codes.
 _FENCED = frozenset(
     {
         KafkaError._FENCED,
@@ -55,7 +55,7 @@ _LOST = frozenset(
 )
 # Answers of librdkafka for the records of a transaction that has failed; its commit has the cause.
 _FAILED_BEFORE = frozenset({KafkaError._STATE, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-# Neither waiting nor a new producer mends these.
+# Waiting does not mend these, nor does a new producer.
 _REFUSED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -193,7 +193,8 @@ class TransactionalProducer(BulkProducer):
     def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
         self._id = transactional_id
         self._is_open = self._has_failed = False
-        # Of the first record that was not delivered, as the transaction's own error hides it.
+        # The error of the first record that was not delivered, as the transaction's own error hides
+        # it.
         self._cause: KafkaError | None = None
         self._end: FencedError | LostError | None = None
         self._watch = ConnectionWatch()

@@ -5,8 +5,8 @@ function what any process compiled, and the names in it begin with a counter of 
 two processes made could carry two functions of one name, and a process that loaded both called one
 for the other (numba's issues 10128 and 10486). It also looks at the file of the function that it
 loads, not at the functions called by it. So a kernel's machine code is that of its package's unit,
-and is tried on the golden vectors of the kernel when a process loads it. What no unit has is
-compiled by the process that calls it, for itself.
+and is tried on the golden vectors of the kernel when a process loads it. A kernel that is in no
+unit is compiled by the process that calls it, for itself.
 
 A kernel of another package, such as a user's own synopsis, is kept as a unit of its own by the
 process that compiles it, under a digest of all that it reaches. Each process, forked ones too,
@@ -111,7 +111,7 @@ class _OwnCache(NullCache):
         path = place_of(self._kernel, sig)
         if path is None:
             return None
-        # Its module may be one that nobody can import, such as the file of a topology.
+        # The module may be one that nobody can import, such as the file of a topology.
         with suppress(OSError, ValueError, ImportError, AttributeError):
             return kept(path).result((self._name, tuple(map(str, sig))))
         return None

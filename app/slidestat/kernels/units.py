@@ -1,10 +1,10 @@
 """Units of machine code: the kernels of one package, compiled by one process.
 
-numba keeps machine code function by function. What several processes have compiled then meets in
-one that loads it, and two functions may have one name there (see `compile.py`). A unit is made
-as a whole, by a process of its own: its functions are compiled for the signatures of the package's
-vectors, linked into one module, and become one object file. Names in it begin with a number of that
-process. So no name has two meanings, whichever process made a unit.
+numba keeps machine code function by function. Functions that several processes have compiled then
+meet in one that loads them, and two of them may have one name there (see `compile.py`). A unit is
+made as a whole, by a process of its own: its functions are compiled for the signatures of the
+package's vectors, linked into one module, and become one object file. Names in it begin with a
+number of that process. So no name has two meanings, whichever process made a unit.
 
 A unit is for one version of Python, numba and llvmlite, for one kind of processor, and for the
 sources that it was made of: its key is a digest of all that. It comes with the package (a wheel
@@ -13,8 +13,8 @@ lock, and kept in the user's cache folder. Loading takes a few milliseconds, whe
 takes four for each function.
 
 A kernel of another package, such as a user's own synopsis, is a unit of its own for each
-combination of types, made by the process that first compiles it. Whoever calls a kernel of a unit
-from one that is compiled takes its intermediate code, so that no machine code needs another unit.
+combination of types, made by the process that first compiles it. A compiled function that calls a
+kernel of another unit takes its intermediate code, so that no machine code needs another unit.
 """
 
 import hashlib
@@ -74,7 +74,8 @@ _OWN = "own"  # The folder within the cache folder for kernels of other packages
 _OVER_BLOCKS = ("blocks", "frequent", "merge", "quantiles")
 _BUILD_S = 1_200.0
 _LOCK_S = _BUILD_S + 60.0  # A process that waits for another's unit outlasts its making.
-# Whatever the umask: users that share a folder wait for each other, and load each other's units.
+# These modes hold under any umask: users that share a folder wait for each other, and load each
+# other's units.
 _LOCK_MODE, _UNIT_MODE = 0o666, 0o644
 _UNUSED_S = 30 * 24 * 3600.0
 _TOUCHED_S = 24 * 3600.0
@@ -182,7 +183,7 @@ def place_of(kernel: Any, signature: Sequence[Any]) -> Path | None:
 
 def _digest(target: tuple[Any, ...], parts: Iterator[bytes]) -> str:
     environment = (
-        # As extensions in C are named: with the kind of Python, and of the C library.
+        # The naming of extensions in C: the kind of Python, and of the C library.
         sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag,
         numba.__version__,
         version("llvmlite"),
@@ -201,8 +202,8 @@ def _digest(target: tuple[Any, ...], parts: Iterator[bytes]) -> str:
 def _parts(value: Any, names: frozenset[str], seen: dict[object, int]) -> Iterator[bytes]:
     """Yield what machine code has of `value`: code and constants, of callees as well.
 
-    What was `seen` before is its number. Raises TypeError for a value of a kind that is not known
-    here: machine code might change with it, and the key would not.
+    An object that was `seen` before is written as its number. Raises TypeError for a value of a
+    kind that is not known here: machine code might change with it, and the key would not.
     """
     is_compiled = isinstance(value, Dispatcher)
     if is_compiled:
@@ -385,7 +386,8 @@ def _packed(name: str, body: bytes) -> bytes:
 
 
 def _sum(name: str, body: bytes) -> bytes:
-    # Its name has its key: a file that was renamed or copied is for another processor or version.
+    # The name is part of the sum: a file that was renamed or copied is for another processor or
+    # version.
     return hashlib.sha256(name.encode() + b"\n" + body).digest()
 
 
@@ -535,8 +537,8 @@ def is_building() -> bool:
 def build(packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Yield each of these packages with the file of its unit.
 
-    This process must not have compiled anything before. What several packages call is compiled
-    once, and has the same name in all of their units: it is the same.
+    This process must not have compiled anything before. A function that several packages call is
+    compiled once, and has the same name in all of their units: it is the same.
     """
     global _is_building
     _is_building = True
@@ -569,7 +571,7 @@ def linked(name: str, results: dict[Entry, Any]) -> bytes:
         for symbol in group
         if not symbol.is_declaration
     }
-    # Before machine code is made of it, which alters it.
+    # The bitcode is taken first: making machine code alters the module.
     packed = zlib.compress(module.as_bitcode())
     body = dumps((codegen._tm.emit_object(module), packed, entries, symbols))
     return _packed(name, body)
@@ -615,7 +617,7 @@ def build_all(folder: Path) -> None:
     lock = folder.with_name(f"{folder.name}.lock")
     with FileLock(lock, mode=_LOCK_MODE):
         missing = [one for one in packages() if not _is_in(folder, one)]
-        # What is over blocks calls the same kernels: one process compiles them once.
+        # Structures over blocks call the same kernels: one process compiles them once.
         over_blocks = [one for one in missing if one.rpartition(".")[2] in _OVER_BLOCKS]
         others = [one for one in missing if one not in over_blocks]
         parts = [part for part in (over_blocks, others) if part]

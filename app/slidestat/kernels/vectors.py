@@ -132,8 +132,8 @@ class Vectors(dict[str, list[Vector]]):
 
 
 class StoredVectors(Mapping[str, Sequence[Vector]]):
-    """The vectors of a file. Those of a kernel are read when they are asked for: a command loads a
-    few of a package's kernels.
+    """The vectors of a file. The vectors of a kernel are read when they are asked for: a command
+    loads a few of a package's kernels.
     """
 
     def __init__(self, calls: dict[str, list[Any]], reader: "_Reader") -> None:

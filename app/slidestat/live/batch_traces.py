@@ -16,7 +16,7 @@ from typing import NamedTuple
 from slidestat.engine.effects import Effects
 from slidestat.engine.records import RecordBatch
 
-# Some steps of each: as many spans as OpenTelemetry's own queue has.
+# Each has some steps: as many spans as OpenTelemetry's own queue has.
 MOST_TRACES = 256
 now_ns = time.monotonic_ns
 
@@ -38,7 +38,8 @@ class BatchTrace:
     partition: int
     offset: int
     records: int
-    # Of ns since 1970 over those of `now_ns`: a clock that is set meanwhile changes no duration.
+    # Nanoseconds since 1970 minus those of `now_ns`: a clock that is set meanwhile changes no
+    # duration.
     epoch_ns: int
     steps: list[Step] = field(default_factory=list)
 
@@ -69,7 +70,7 @@ class BatchTraces:
         self._random = Random()  # noqa: S311  nobody's secret
         # Two threads take from it: each by one call that nothing interrupts.
         self._fetched: OrderedDict[tuple[str, int, int], BatchTrace] = OrderedDict()
-        # What waits for its flush, for its commit, and to be sent.
+        # Traces that wait for their flush, for their commit, and to be sent.
         self._processed: list[BatchTrace] = []
         self._flushed: list[BatchTrace] = []
         self._ended: deque[BatchTrace] = deque(maxlen=MOST_TRACES)
@@ -80,7 +81,7 @@ class BatchTraces:
         for batch in batches:
             if self._random.random() >= self._share:
                 continue
-            # Those of partitions that were given up meanwhile are never processed.
+            # Traces of partitions that were given up meanwhile are never processed.
             while len(self._fetched) >= MOST_TRACES:
                 with suppress(KeyError):
                     self._fetched.popitem(last=False)

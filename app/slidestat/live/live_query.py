@@ -243,7 +243,7 @@ class LiveQuery:
             require_list(name, given, "Write a list, also of a single one.")
         derived = {figure.name for figure in topology.derived_figures}
         of_others = any(windows) or any(statistics) or any(quantiles)
-        # Neither ranks and items, which are all that is answered then, nor the past has any.
+        # Derived figures do not exist for the past, nor where only ranks and items are answered.
         is_asked = where is None and not (ranks or items or ago)
         self._wanted = derived.intersection(statistics) if statistics else derived
         # Derived figures are of the topology's windows and of all of its statistics.
@@ -260,7 +260,7 @@ class LiveQuery:
         lengths = self._topology.window_lengths
         self._windows = np.array(lengths, np.int64)
         self._figures = FigureTable(self._topology, lengths)
-        # Of partitions with statistics that were added, by when they were.
+        # Figures of partitions with added statistics, by when these were added.
         self._added: dict[frozenset[tuple[str, int]], FigureTable] = {}
 
     def answer(self, view: PartitionView | KeyView, key: str) -> KeyAnswer | None:
@@ -292,7 +292,7 @@ class LiveQuery:
                 else runner.run(own, work)
                 for runner, own in stored.items()
             }
-            # Those that derived figures read.
+            # The past windows that derived figures read.
             for past in topology.further_windows:
                 answered[past] = past.run(stored[past.runner], work)
         except SynopsisError as error:

@@ -1,8 +1,8 @@
 """Reads of the states for other threads, run between two steps of the work.
 
-What a question needs of the states is read by the thread of the work, which alone changes them, and
-is then worked on elsewhere. Looks get a share of that thread's time, however many are asked for:
-the work has the rest. What they have not used for a while, they may use at once.
+The thread of the work, which alone changes states, reads from them all that a question needs; the
+rest is computed elsewhere. Looks get a share of that thread's time, however many are asked for: the
+work has the rest. Time that they have not used for a while, they may use at once.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ Seen = TypeVar("Seen")
 
 SHARE = 0.25
 SAVED_S = 0.1
-# Then the work goes on; a single look may take longer.
+# Looks stop after this time, so that work goes on; a single look may take longer.
 _AT_A_TIME_S = 0.004
 
 

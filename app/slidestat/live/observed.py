@@ -51,7 +51,7 @@ class Observed:
         self.topology = topology
         self.partitions: dict[int, PartitionWork] = {}
         self.refusals: Counter[Reason] = Counter()
-        # From when a batch was taken up to when the broker had acknowledged what it emitted.
+        # The time from taking a batch until the broker has acknowledged its emissions.
         self.emission_latencies = Latencies()
         self.flushes = 0
         # Put on the topic of synopses, with its clocks.

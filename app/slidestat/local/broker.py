@@ -158,7 +158,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C.UTF-8"}
 
 
-# One broker at a time on a data folder.
+# One broker at a time may use a data folder.
 #
 # Kafka locks its folder as well, but only after a second broker's controller has already written to
 # the metadata log of the first (seen with 4.1.1: the first one then never ended cleanly).

@@ -35,7 +35,7 @@ from slidestat.errors import SlidestatError
 from slidestat.options import TimeUnit
 from slidestat.synopses.core.arrays import Bools
 
-# What msgspec raises for bytes that are not JSON; recursion for nesting without end.
+# Errors of msgspec for bytes that are not JSON; RecursionError for nesting without end.
 NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -51,15 +51,16 @@ _WHOLE = re.compile(_WHOLE_NUMBER)
 # Escapes, objects, lists and powers are looked at once more, as are long numbers.
 _ODD_JSON = r"[\\\[{]|^[-0-9.]+[eE]"
 _LONG = 300
-# From here on Arrow writes doubles with a power, and narrower floats with zeros for digits that
-# they do not need; whole ones below WHOLE_LIMIT are written as integers, as a worker's items are.
+# From these numbers on Arrow writes doubles with a power, and narrower floats with zeros for digits
+# that they do not need; whole ones below WHOLE_LIMIT are written as integers, as a worker's items
+# are.
 _FIRST_POWER, _FIRST_ROUNDED = 1e10, 2.0**24
 _NO_DIGIT = re.compile(r"-?[0.]*(?:[eE]|$)", re.ASCII)
 _SHOWN = 60
 _NOT_UTF8 = "which is not UTF-8: convert the file, as by iconv -f CP1252 -t UTF-8"
 _PERIOD = "pandas.period"
 _NO_DATE = "<value out of range"
-# What the text of a moment lacks of microseconds.
+# The digits that the text of a moment lacks to microseconds.
 _FRACTIONS = {"s": ".000000", "ms": "000"}
 _DATE = r"^\d{4}-|^\d{8}[Tt ]"
 _PER_SECOND = {
@@ -71,7 +72,7 @@ _PER_SECOND = {
 
 
 class Cells(ABC):
-    """Cells of one column. What they return is null for a cell that is missing, and for one that
+    """Cells of one column. Its methods return null for a cell that is missing, and for one that
     cannot be sent: `fault` has the reason.
     """
 
@@ -300,7 +301,7 @@ def _loose_number_or_text(cell: str) -> str:
 
 
 def _if_json(cell: str) -> str | None:
-    if _WHOLE.fullmatch(cell):  # Of any number of digits, which Python does not read.
+    if _WHOLE.fullmatch(cell):  # May have any number of digits; Python reads only some thousands.
         return cell
     try:
         msgspec.json.decode(cell)

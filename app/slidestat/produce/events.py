@@ -105,9 +105,9 @@ def _fields(rows: Rows, columns: Columns) -> Iterator[_Field]:
 
 
 def encode(rows: Rows, columns: Columns) -> Records:
-    """Encode rows, about 1 microsecond each; a row that is no event is left out and counted. What
-    is sent of a row depends on that row alone, and on the types of the columns. Raises
-    SlidestatError for times in narrow floats.
+    """Encode rows, about 1 microsecond each; a row that is no event is left out and counted. The
+    bytes of a row depend on that row alone, and on the types of the columns. Raises SlidestatError
+    for times in narrow floats.
     """
     key, time = rows.columns[columns.key], rows.columns[columns.time]
     require_wide_times(columns.time, time)
@@ -211,7 +211,7 @@ def objects(members: Mapping[FieldPath, pa.Array]) -> pa.Array:
         )
         for name, below in inner.items()
     }
-    # What is in all rows needs no comma for others to have one.
+    # Beside a field that is in all rows, each of the others has a comma of its own.
     always = next((name for name, json in columns.items() if not json.null_count), None)
     before, behind = (b"", b",") if always else (b",", b"")
     parts: list[bytes | pa.Array] = []

@@ -32,7 +32,7 @@ from slidestat.produce.files import WHOLE, EventFile, Format, Share
 from slidestat.produce.readers import Reader, Rows, missing_columns, require_own_separator
 from slidestat.schemas.event import EARLIEST_TIME_MS, LATEST_TIME_MS
 
-# Of large types: pieces that are merged may have more than 2 GiB of texts.
+# Large types: merged pieces may have more than 2 GiB of texts.
 RECORDS = pa.schema(
     [("timestamp", pa.int64()), ("key", pa.large_binary()), ("value", pa.large_binary())]
 )

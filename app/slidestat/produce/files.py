@@ -49,7 +49,7 @@ _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
 DECOMPRESSORS = {"gzip": "gzip", "zstd": "zstd", "bz2": "bzip2", "xz": "xz"}
 """The programs that decompress: `gzip -dc < events.csv.gz`."""
 
-# By which a compressed file is known that has another name. No text begins so.
+# The first bytes of compressed files, for those with other names. No text begins so.
 _SIGNS = re.compile(
     rb"(?P<gzip>\x1f\x8b)|(?P<zstd>\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18)"
     rb"|(?P<bz2>BZh[1-9]1AY&SY)|(?P<xz>\xfd7zXZ\0)"
@@ -72,7 +72,7 @@ class ByteStream(Protocol):
     def close(self) -> None: ...
 
 
-# What Spark and Hive write for a column in the name of a folder that is null.
+# The name that Spark and Hive give to the folder of a null.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -201,8 +201,8 @@ class ByteSource(io.RawIOBase):
 
 
 class _Decompressed(ByteSource):
-    """The content of compressed streams, one after another. What is no stream behind one is damage:
-    Python's own readers end there, without a word.
+    """The content of compressed streams, one after another. Bytes behind a stream that are no
+    stream are damage: Python's own readers end there, without a word.
     """
 
     def __init__(self, raw: IO[bytes], compression: str) -> None:
@@ -364,7 +364,7 @@ def compression_of(name: str, start: bytes) -> str | None:
 
 # The files of a path.
 
-# What a file that is still being copied to HDFS is called.
+# The name of a file that is still being copied to HDFS.
 _COPIED = "._COPYING_"
 TABLE_LOGS = {
     "_delta_log": "a Delta table",
@@ -410,7 +410,7 @@ def files_below(path: str) -> Iterator[Path]:
         root = Path(*takewhile(lambda part: not has_magic(part), root.parts))
         try:
             matches = list(root.glob(str(Path(path).relative_to(root))))
-        except ValueError as error:  # Of three stars.
+        except ValueError as error:  # A pattern with three stars.
             raise SlidestatError(
                 f"{path} is no pattern: {error}.",
                 "Write * for any part of a name, and ** for folders of any depth.",

@@ -2,9 +2,9 @@
 
 Where files are read their rows are gathered by partition, put in order, and cut into pieces. A
 backfill hands each piece to Spark as one row, and a seed keeps it on the local disk. The pieces of
-a partition come in order of their first times, and are merged. What is held is the pieces that lie
-over each other, and `BATCH_RECORDS` rows more: few of files in order of time, and of files in none
-a piece for each time that rows were gathered.
+a partition come in order of their first times, and are merged. It holds the pieces that lie over
+each other, and `BATCH_RECORDS` rows more: few of files in order of time, and of files in none a
+piece for each time that rows were gathered.
 """
 
 from collections.abc import Iterable, Iterator

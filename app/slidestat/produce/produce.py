@@ -25,7 +25,7 @@ OnProgress = Callable[[Reader, int], None]
 # A paced producer hands over this often: short enough to look even, long enough to be cheap.
 _PACE_S = 0.05
 
-# So many lines without the key that was asked for, and none with it, are not sent.
+# After this many lines without the requested key, and none with it, nothing is sent.
 _KEYLESS_LINES = 10_000
 _FIELDS_SHOWN = 20
 
@@ -285,8 +285,8 @@ class _Sender:
             client_config(bootstrap)
             | {
                 "enable.idempotence": True,
-                # As Java's and Faust's clients place keys; librdkafka's own default would put
-                # a key on another partition than they do, and split its history.
+                # Java's and Faust's clients place keys so; librdkafka's own default would put a key
+                # on another partition, and split its history.
                 "partitioner": "murmur2_random",
                 "compression.type": compression.value,
                 "linger.ms": 20,

@@ -1,8 +1,8 @@
 """Quotes and bytes of CSV, looked at on their way to pyarrow's reader.
 
 pyarrow takes a quote that is never closed for a cell of all that follows, and drops a quote that
-closes before other text. Rows behind either would be gone in silence, as parts of a cell. Of a row
-with too many cells it reads the text as UTF-8, and refuses the whole file if that fails.
+closes before other text. Rows behind either would be gone in silence, as parts of a cell. It reads
+the text of a row with too many cells as UTF-8, and refuses the whole file if that fails.
 """
 
 import codecs
@@ -22,7 +22,8 @@ BYTE_ORDER_MARK = "\ufeff"
 _MARKS = re.compile(f"(?:^|(?<=\r)){BYTE_ORDER_MARK}+", re.MULTILINE)
 _QUOTE, _LINE_FEED = ord('"'), ord("\n")
 _CELL_ENDS = b",\r\n"
-# What comes before a quote that opens a cell, and behind one that closes it; or it is one of two.
+# Bytes that may stand before a quote that opens a cell and behind one that closes it; another quote
+# is half of a doubled one.
 _BESIDE = np.isin(np.arange(256), list(_CELL_ENDS + b'"'))
 _ADVICE = (
     'Close it, or write a quote that is part of a cell twice, and that cell in quotes: "5"" pipe".'
@@ -120,7 +121,7 @@ class CheckedQuotes(ByteSource):
         self._stream = stream
         self._name = name
         self._mark = mark
-        # What was read and is not looked at yet, and what is not handed on yet.
+        # Bytes that were read and not looked at yet, and bytes that are not handed on yet.
         self._held = self._ready = b""
         self._last = b""
         self._lines = 1
@@ -160,7 +161,7 @@ class CheckedQuotes(ByteSource):
         more = self._stream.read(max(1, size - len(self._held)))
         data, self._held = self._held + more, b""
         if more:
-            # Of quotes at the end, and of half a line end, it is not known yet what they are.
+            # The meaning of quotes at the end, and of half a line end, depends on what follows.
             cut = len(data.rstrip(b'"')) - data.endswith(b"\r")
             data, self._held = data[:cut], data[cut:]
             if not data:
@@ -234,6 +235,6 @@ class CheckedQuotes(ByteSource):
 
 
 def _line_ends(text: bytes) -> int:
-    # Of bytes in an array: as texts they are counted five times more slowly.
+    # Counting in an array of bytes is five times faster than counting texts.
     feeds = int(np.count_nonzero(np.frombuffer(text, np.uint8) == _LINE_FEED))
     return feeds + (text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0)

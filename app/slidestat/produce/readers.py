@@ -55,14 +55,14 @@ BATCH_ROWS = 32_768
 _BLOCK_BYTES = 1 << 20
 # pyarrow reads tens of blocks of a CSV file ahead: small ones keep memory and progress honest.
 _CSV_BLOCK_BYTES = 256 << 10
-# Of standard input so many rows are held until all columns have come.
+# This many rows of standard input are held until all columns have come.
 _LOOKED_AT = 10_000
 # A block that is read ahead is there within as long.
 _RELEASE_S = 2.0
 # A row longer than this is no event: the file is something else.
 _MAX_ROW_BYTES = 16 << 20
 
-# One array, or one object over several lines: each of its lines would be a bad one.
+# An array, or an object over several lines: each of its lines would be a bad row.
 _ONE_ARRAY = re.compile(rb"\s*\[\s*(?:\{|[\r\n])")
 # A line that ends within an object; one after "}," may be the next one of a list, and none begins
 # with a comma.
@@ -101,13 +101,13 @@ _TWO_PARQUETS = b"PAR1PAR1"
 _NEXT_PAGE = re.compile(_TWO_PARQUETS + rb"\x15[\0\4\6]\x15")
 _NEXT_PAGE_BYTES = len(_TWO_PARQUETS) + 3
 _FOOTER_END_BYTES = 8
-# What rows get that are to be set aside.
+# The text of rows that are to be set aside.
 _MARK = "{}\0"
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
 _SUFFIXES = {",": ".csv", "\t": ".tsv"}
 _MARK_BYTES = BYTE_ORDER_MARK.encode()
 _MARKS = re.compile(rb"\A(?:%b)+" % _MARK_BYTES)
-# What Excel reads, and no other program: which sign is between the cells.
+# Excel alone reads this hint at the sign between cells.
 _EXCEL_HINT = re.compile(rb'(?:\xef\xbb\xbf)?"?sep=(?P<sign>[^\r\n])', re.IGNORECASE)
 
 Lines = tuple[int, list[bytes]]
@@ -168,7 +168,7 @@ class Reader:
 
     def columns(self) -> list[str]:
         """Return the names of a file's columns, with those of fields in objects and those in names
-        of folders. Of JSON lines return only the latter, as each line has its own fields.
+        of folders. For JSON lines return only the latter, as each line has its own fields.
         """
         with _naming_damage(self.file):
             found = []
@@ -322,7 +322,7 @@ class Reader:
         try:
             reader = pa.csv.open_csv(
                 stream,
-                # One thread, or invalid rows would come without their number.
+                # With several threads invalid rows would come without their numbers.
                 read_options=pa.csv.ReadOptions(use_threads=False, block_size=_CSV_BLOCK_BYTES),
                 parse_options=pa.csv.ParseOptions(
                     delimiter=_separator(self.file),
@@ -402,7 +402,7 @@ class _JsonFields:
     def __init__(self, names: Sequence[str]) -> None:
         paths = {name: {(name,), tuple(name.split("."))} for name in names}
         leaves = {path for both in paths.values() for path in both if all(path)}
-        # What is read whole is not looked into.
+        # Fields within a field that is read whole are not read by themselves.
         leaves = {p for p in leaves if not any(p[:i] in leaves for i in range(1, len(p)))}
         types = dict.fromkeys(sorted(leaves), msgspec.Raw)
         struct = struct_of(types, types)
@@ -519,7 +519,7 @@ def _decoded(
     remaining = iter(lines)
     while True:
         try:
-            # What comes before a bad line stays in the list, and reading goes on behind it.
+            # Rows before a bad line stay in the list; reading goes on behind that line.
             rows.extend(map(decoder.decode, remaining))
             break
         except NOT_JSON as error:

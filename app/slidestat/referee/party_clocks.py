@@ -51,7 +51,7 @@ CLOCKS = "clocks"
 
 class _Clocks(msgspec.Struct, omit_defaults=True):
     """The clock and the source offset of each party, and the ticks up to which all are `settled`
-    and `answered`. Of each party and ranking, the ticks that are ranked: those after the first
+    and `answered`. For each party and ranking, the ticks that are ranked: those after the first
     number, up to the second one. `begins_amid`: whether earlier records were deleted.
     """
 
@@ -138,8 +138,8 @@ class PartyClocks:
 
     def due(self, settled: int, newest_of_idle: int) -> int:
         """Return the tick up to which answers are due now, `settled` or a later one."""
-        # None after the newest tick with a synopsis: only up to there an answer is sure to be
-        # replaced by a final one.
+        # Not after the newest tick with a synopsis: only up to there a final answer is sure to
+        # replace this one.
         with_idle = min(max(self.furthest, newest_of_idle), self.due_in_silence())
         return max(settled, self.furthest - self._patience, with_idle)
 

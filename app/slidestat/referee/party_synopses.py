@@ -45,7 +45,7 @@ class AnsweredTicks(NamedTuple):
         """Return those that a referee's `emit` asks for."""
         topology = referee.answering
         if topology.rankings:
-            # What leads at a tick is of that tick alone; at the next one, nobody may.
+            # A ranking holds for its tick alone: at the next one no key may lead.
             return cls(topology.every_ms, topology.every_ms)
         emptied = topology.silences if topology.emits_silence else ()
         length = topology.span_length

@@ -14,11 +14,11 @@ order alone:
 The final answers of streams do not depend on how the parties' records mix: a tick's synopses come
 before the clock that settles it, and do not change. Provisional answers do depend on it.
 
-What survives a crash. A flush writes the clocks and how far ticks are settled first, in one row,
-then synopses, then what is forgotten, then the checkpoint. So in a half-written changelog the first
-row may be ahead of the checkpoint: records read again bring their synopses, and clocks that are
-known move nothing; those that settle more ticks come after all synopses that these need. What idle
-parties would publish is not stored: they publish it again at the wall clock's next tick.
+The part that survives a crash. A flush writes the clocks and how far ticks are settled first, in
+one row, then synopses, then what is forgotten, then the checkpoint. So in a half-written changelog
+the first row may be ahead of the checkpoint: records read again bring their synopses, and clocks
+that are known move nothing; those that settle more ticks come after all synopses that these need.
+What idle parties would publish is not stored: they publish it again at the wall clock's next tick.
 """
 
 import re
@@ -366,7 +366,8 @@ class RefereeProcessor:
     def _take_clock_of_idle(self, party: str, clock: PartyClock) -> None:
         idle = self._clocks.idle
         announced = idle.take(party, clock)
-        # One that has read less than was published since is of a worker that has lost the party.
+        # A clock that has read less than was published since comes from a worker that has lost the
+        # party.
         if self._clocks.is_outdated(party, clock):
             idle.drop(party)
             announced = {}

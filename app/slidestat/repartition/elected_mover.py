@@ -22,7 +22,7 @@ from slidestat.repartition.mover import Mover
 
 ELECTING_PARTITION = 0
 
-# Another one that was elected has begun; it moves, or the group is about to elect another.
+# Another elected mover has begun; it moves, or the group is about to elect another.
 _FENCED_PAUSE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _LEAVE_S = 10.0

@@ -38,14 +38,14 @@ _NEVER = int(np.iinfo(np.int64).max)
 
 
 class KeysOfOrder:
-    """The keys of a partition's records that wait. Those of the last 15 with a time, and of the
-    others among the last 256, are provisional: they are settled by what follows.
+    """The keys of a partition's records that wait. Keys of the last 15 records with a time, and of
+    the others among the last 256, are provisional: the following records settle them.
     """
 
     def __init__(self, start: int, lateness: int) -> None:
         self._clock = EventClock(Checkpoint(start), lateness)
         self._keys = self._times = self._clocks = np.empty(0, np.int64)
-        # How many have their keys for sure.
+        # The number of records whose keys are sure.
         self.settled = 0
         # No later record's key is less.
         self.reached = NO_TIME
@@ -182,7 +182,7 @@ class _Queue(Generic[_Record]):
     def __init__(self, start: int, lateness: int) -> None:
         self.keys = KeysOfOrder(start, lateness)
         self.next_offset = start
-        # Until it is at its end.
+        # Others wait for it until it is at its end.
         self.holds_back = True
         self.records: list[_Record] = []
         self.offsets = self.sizes = np.empty(0, np.int64)

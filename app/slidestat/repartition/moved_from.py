@@ -114,7 +114,7 @@ def sources_of(
     new = matched.difference(known)
     policies = ask_again(lambda: are_compacted(admin, new, _TIMEOUT_S), _TIMEOUT_S)
     compacted = frozenset(name for name, is_compacted in policies.items() if is_compacted)
-    # One of which no broker knows yet is found the next time.
+    # A source that no broker knows yet is found the next time.
     found = sorted(named | matched - (new - policies.keys()) - compacted)
     return Sources(found, compacted, written)
 
@@ -204,7 +204,8 @@ def check_notes(
             )
         if source not in notes:
             if source == topic or topology.sources_among([source]):
-                # It is the note of all, or a broker did not list it yet: the next look finds it.
+                # The note covers all sources, or a broker did not list this one yet: the next look
+                # finds it.
                 continue
             raise SlidestatError(
                 f"The topic {topic!r} has records of {source!r}, which is no source of"
@@ -296,7 +297,7 @@ def moved_before(
     Raises SlidestatError for topics that are not those of the notes.
     """
     topology, group = move.topology, mover_id(move.topology)
-    # Before notes are read: who moves notes it before there is a record.
+    # Read before the notes are: whoever moves notes it before there is a record.
     own_ends = _ends(admin, [(topology.events_topic, p) for p in range(now.of_all.partitions)])
     is_empty = not any(end.offset for end in own_ends.values())
     # Any topic may have been a source. (To ask for all that a group has, without their names, ends
@@ -333,7 +334,7 @@ def starts_of(move: Move, admin: AdminClient, now: TopicsNow) -> dict[Place, Sta
     starts = {}
     earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
     for place, found in _listed(admin, now.places, earliest).items():
-        # Of the first record, or of the one that will be.
+        # The time of the first record, or of the one that will be first.
         first = found.offset
         start = committed[place].offset if place in committed else first
         mark = marks.get(place)
@@ -388,7 +389,7 @@ def _tell_lost(move: Move, place: Place, start: int, first: int) -> None:
     log_event("records lost", f"{name}: {lost} are gone, and are not moved", topology=name)
 
 
-# How far moving records is behind.
+# The lag of moving records.
 
 
 class Behind(NamedTuple):

@@ -1,10 +1,10 @@
 """Move the records of one or several sources to the topology's own topic by their key, each once.
 
-What is produced and the offsets up to which it was moved are committed in one Kafka transaction.
-Who reads committed records alone sees each of them once, whatever breaks off. One mover has all
-partitions of the sources, or their order would be that of none: its transactional id is that of all
-movers of the topology, so that a new one fences the one before it and aborts what that left open
-(Kafka's exactly-once semantics, KIP-98), before it asks how far that one had come.
+Records and the offsets up to which they were moved are committed in one Kafka transaction. A reader
+of committed records alone sees each of them once, whatever breaks off. One mover has all partitions
+of the sources, or their order would be that of none: its transactional id is that of all movers of
+the topology, so that a new one fences the one before it and aborts what that left open (Kafka's
+exactly-once semantics, KIP-98), before it asks how far that one had come.
 
 A record's key becomes the key that the topology reads of it, and librdkafka places it as Kafka's
 own clients do (murmur2). A record without one stays as it is, on a partition by its offset, for the
@@ -199,19 +199,20 @@ class Transactions:
 
 
 _FETCH_RECORDS = 10_000
-# So long records are gathered, and put in order, before they are moved.
+# Records are gathered, and put in order, for this time before they are moved.
 _GATHER_S = 0.05
 # The time after which a fetch reports that it has found an end; until then the others wait.
 _FETCH_WAIT_MS = 20
-# How long a transaction is open: with records that a consumer may wait for, and with a backlog.
+# A transaction is open for this long: with records that a consumer may wait for, and with a
+# backlog.
 _COMMIT_S, _BACKLOG_COMMIT_S = 0.1, 1.0
 # Brokers forget offsets by the time of their commit: they are committed again. All are, each time,
 # for no partition's may be forgotten before the others'.
 _COMMIT_AGAIN_S = 3_600.0
 _LOOK_S = 5.0
-# How often the lag is measured, and how long it is taken for known.
+# The lag is measured this often, and taken for known for this long.
 _MEASURE_S, _KNOWN_S = 1.0, 30.0
-# What waits for its turn, of all partitions together.
+# The most records and bytes that wait for their turn, over all partitions.
 _HELD_RECORDS, _HELD_BYTES = 100_000, 64 * 2**20
 _LEAST_RECORDS, _LEAST_BYTES = 1_000, 2**18
 
@@ -287,7 +288,8 @@ class Mover:
 
     def _begin(self, now: TopicsNow) -> None:
         starts = starts_of(self._move, self._admin, now)
-        # Of the last records that were moved, and that were read, by which a log is known again.
+        # The marks of the last records that were moved, and of those that were read: by them a log
+        # is recognised.
         self._marks = {place: it.mark for place, it in starts.items() if it.mark is not None}
         self._read = dict(self._marks)
         self._keep(now)
@@ -302,7 +304,7 @@ class Mover:
         # A client keeps a pause over an assignment.
         self._consumer.resume([TopicPartition(*self._places[number]) for number in self._paused])
         self._paused.clear()
-        # From here on, a partition has a number among those of all sources.
+        # Partitions are numbered among those of all sources.
         self._places = self._now.places
         self._numbers = {place: number for number, place in enumerate(self._places)}
         self._order = MergeOrder[KeyedRecord](

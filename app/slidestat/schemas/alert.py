@@ -37,7 +37,7 @@ class Measured(msgspec.Struct, frozen=True):
     upper: Annotated[float | None, doc("the exact one is not above it")]
 
 
-# As they are declared of an alert: in its records, and in a key's answer.
+# The fields that an alert declares: in its records, and in a key's answer.
 Severity = Annotated[str, doc("how urgent it is, as declared; left out if nothing is")]
 Labels = Annotated[dict[str, str], doc("further labels, as declared; left out if there are none")]
 Annotations = Annotated[dict[str, str], doc("texts for people, as declared; left out likewise")]

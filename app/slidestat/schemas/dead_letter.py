@@ -22,7 +22,7 @@ from slidestat.schemas import doc
 ORIGINAL_KEY = "original_key"
 KEY_BYTES = "original_key_bytes"
 VALUE_BYTES = "original_value_bytes"
-# Of the mark that closes a letter.
+# The header of the record that closes a letter.
 SENT_AGAIN = "sent_again"
 HEADER_COUNT = "original_header_count"
 _RENAMED = "original_header_"

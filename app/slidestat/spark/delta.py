@@ -21,7 +21,7 @@ _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # Delta's parser drops a query's parameters on Spark 4.1, unless they are bound later (delta 7640,
 # SPARK-59672). Spark 4.0 always binds them later, and does not know the setting.
 _BOUND_LATE = "spark.sql.legacy.parameterSubstitution.constantsOnly"
-# In how many tasks Delta reads the log of a table.
+# The number of tasks in which Delta reads the log of a table.
 LOG_TASKS = "spark.databricks.delta.snapshotPartitions"
 
 

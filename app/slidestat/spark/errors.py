@@ -9,13 +9,13 @@ from pyspark.errors import PySparkException
 
 from slidestat.errors import SlidestatError
 
-# How the traceback of a Python worker ends where the error is one of ours.
+# The end of a Python worker's traceback where the error is one of ours.
 _OURS = re.compile(r"^slidestat\.(?:synopses\.core\.)?errors\.\w+: (?P<text>.+)$", re.MULTILINE)
-# How that of any other error ends: with the first line that is not indented.
+# The end for any other error: its first line that is not indented.
 _OTHER = re.compile(
     r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?P<text>\S.*)$", re.MULTILINE
 )
-# How an exception of the JVM is shown within one of Python: in a function that Spark calls back.
+# The text of a JVM's exception within one of Python, in a function that Spark calls back.
 _OF_SPARK = re.compile(r"^: [\w.$]+: (?P<text>\S.*)$", re.MULTILINE)
 
 
@@ -35,7 +35,7 @@ def in_words(what: str, advice: str) -> Iterator[None]:
         other = _OTHER.search(message) or _OF_SPARK.search(message)
         text = message.splitlines()[0] if other is None else other["text"]
         raise SlidestatError(f"{what} failed: {text}", advice) from error
-    except Py4JJavaError as error:  # What PySpark has no error for.
+    except Py4JJavaError as error:  # PySpark has no error of its own for it.
         raise SlidestatError(f"{what} failed: {first_cause(error)}", advice) from error
 
 

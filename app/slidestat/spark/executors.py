@@ -11,7 +11,7 @@ from slidestat.errors import SlidestatError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What tasks import: libraries, and this package.
+# The imports of tasks: libraries, and this package.
 _LIBRARIES = ("pyarrow", "pandas", "numba", "msgspec", "rocksdict", "xxhash", "aiokafka", "cramjam")
 _NEEDED = (*_LIBRARIES, "slidestat")
 

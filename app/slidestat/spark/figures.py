@@ -79,7 +79,7 @@ def read_statistics(spark: SparkSession, lake: str, topology: str) -> DataFrame:
     of, read = Lake(lake, topology), read_by_server if is_connect(spark) else Lake.read
     rows = read(of, spark, Dataset.STATISTICS).where("event_key IS NOT NULL")
     emission = f.struct("event_key", "window_end_ms", "figures", "provisional")
-    # What a backfill wrote has no offsets, and is there once.
+    # A backfill's rows have no offsets, and are there once.
     place = f.coalesce("record_offset", f.lit(-1))
     newest = rows.groupBy("key").agg(f.max_by(emission, place).alias("emission"))
     figures = newest.select("emission.*", f.explode("emission.figures").alias("figure"))
@@ -112,7 +112,7 @@ _ONE_LINE = [
     *("window", "window_ms", "window_events"),
 ]
 _DRAWN = ("window_end", "estimate", "lower", "upper")
-# As many colours as matplotlib has before it begins again.
+# The number of matplotlib's colours before they repeat.
 _MOST_LINES = 10
 _BAND_ALPHA = 0.25
 _INSTALL = "pip install matplotlib"

@@ -44,7 +44,7 @@ LINES = {
     # Connectors after it lack a companion artifact in some mirrors; it runs with every PySpark 4.0.
     # Delta Lake after it comes with a catalog's client.
     "4.0": ReleaseLine("4.0.0", "4.0.1", "delta-spark_2.13"),
-    # Before 4.1.3 a query fails that begins again with a batch that broke off (SPARK-57438). Its
+    # Before 4.1.3 a query that goes on with a batch that broke off fails (SPARK-57438). Its
     # companion is that of 4.1.1. Delta Lake before 4.3 cannot compact on Spark 4.1.2 and later.
     "4.1": ReleaseLine("4.1.3", "4.3.1", "delta-spark_4.1_2.13"),
     # Neither a connector of 4.2.1 nor one of 4.3 can be had; this one runs with every PySpark 4.2.

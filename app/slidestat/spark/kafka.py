@@ -58,7 +58,7 @@ def has_topic(bootstrap: str, topic: str) -> bool:
     return topic in require_broker(bootstrap).topics
 
 
-# How Spark's Kafka source reaches the brokers: by the same settings as every other client.
+# Access of Spark's Kafka source to the brokers: by the same settings as every other client.
 
 # After each poll Spark asks where the partition begins and ends, and drops what was fetched beyond
 # it: so a poll brings all of a fetch, where Kafka's default is 500 records. A fetch is an object a

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 LOCAL = "local[*]"
 # The environment variable of a program that spark-submit starts.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-# What makes every session of PySpark one of Spark Connect.
+# The variable that makes every session of PySpark one of Spark Connect.
 _REMOTE = "SPARK_REMOTE"
 
-# Whatever the cluster's defaults are: what a job writes must not depend on them.
+# The output of a job must not depend on the cluster's defaults.
 _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     # The columns of jobs are called offset, key and time.
@@ -49,16 +49,17 @@ _ALWAYS = {
     # Keys and synopses are bytes, also in files that Spark has not written.
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # What is brought to Python at once: a record may have megabytes, as a run of events may.
+    # The most bytes that are brought to Python at once: a record, or a run of events, may have
+    # megabytes.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
     # Spark's list without Kafka, whose older reader makes an object of each value of a record.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     # Files that are not there, or damaged, would be passed over in silence.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
-    # It would parse an emission once for each of its fields, each time for that field alone.
+    # This optimisation would parse an emission once for each of its fields.
     "spark.sql.optimizer.enableJsonExpressionOptimization": "false",
-    # So many files may be open in a task before its rows are sorted by file.
+    # The files that may be open in a task before its rows are sorted by file.
     "spark.sql.maxConcurrentOutputFileWriters": "32",
     # A plan shows the options of its sources, Kafka's passwords and keys among them.
     "spark.sql.redaction.options.regex": "(?i)url|password|jaas|keystore|secret|token",

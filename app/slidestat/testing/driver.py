@@ -539,8 +539,8 @@ class RefereeDriver:
     events sent.
 
     Events go to the partition of their key, or to the one that is given; a partition to which
-    nothing is sent is a party that never comes. `parties` is the topology's own driver. Of a
-    topology with rankings, these are in `rankings`.
+    nothing is sent is a party that never comes. `parties` is the topology's own driver. For a
+    topology with rankings, `rankings` has the rankings.
     """
 
     def __init__(self, referee: Referee, partitions: int = 1) -> None:

@@ -53,7 +53,7 @@ def tick_at(time: int) -> SourceRecord:
 
 Written = tuple[bytes, Headers]
 
-# Of a JSON Schema, which nobody needs to read the record.
+# For a JSON Schema, which nobody needs to read the record.
 _ANY_SCHEMA = 1
 
 _encode = msgspec.json.Encoder().encode

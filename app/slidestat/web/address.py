@@ -35,7 +35,7 @@ _PORTS = 100
 _BACKLOG = 128
 # Connections whose other end takes nothing of what is sent to it are given up after as long.
 _UNREAD_MS = 15_000
-# What a bearer token is made of: RFC 6750, section 2.1.
+# The characters of a bearer token: RFC 6750, section 2.1.
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
 
@@ -167,7 +167,7 @@ def _listener(host: str, port: int) -> socket.socket:
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; a connection has what its listener has.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)
         listener.bind(address)
-        # At once: two that are bound to one port would both be content until they listen.
+        # Listening at once: two that are bound to one port would both be content until they listen.
         listener.listen(_BACKLOG)
     except OSError:
         listener.close()

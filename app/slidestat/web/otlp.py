@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 
 _OTLP = "OTEL_EXPORTER_OTLP_"
 _TIMEOUT_MS = 10_000.0
-# At its end a worker waits for a collector for so long.
+# At its end a worker waits for a collector for this time.
 _LAST_S = 1.0
 _GRPC_PORT = 4317
 _PROTOBUF = "application/x-protobuf"
-# Of an answer no more is read.
+# The most that is read of an answer.
 _MOST_BYTES = 64 * 1024
 
 
@@ -288,7 +288,7 @@ async def sending(
     """Send the metrics of a registry and these traces while the context lasts, as the environment
     asks for it.
 
-    What cannot be sent is logged; the work does not depend on it.
+    Spans that cannot be sent are logged; the work does not depend on them.
     """
     tasks, is_over = [], asyncio.Event()
     if (metrics := _Sender.of_environment(METRICS, worker)) is not None:
@@ -357,7 +357,8 @@ async def _sent(
                 answer += chunk
                 if len(answer) >= _MOST_BYTES:
                     break
-            # Some take all and answer with 202 or 204, in JSON, or with nothing. A page is a login.
+            # Some collectors take all and answer with 202 or 204, in JSON, or with nothing. A page
+            # is a login.
             is_taken = 200 <= response.status < 300 and response.content_type != "text/html"
             is_protobuf = response.content_type == _PROTOBUF
             if is_taken:

@@ -18,7 +18,7 @@ from slidestat.web.turns import Turns
 # The partitions of each topic that each worker holds, by the worker's canonical URL.
 Distribution = Mapping[str, Mapping[str, list[int]]]
 
-# How many questions are passed on at once, and how long others wait for it.
+# Questions that are passed on at once, and the time that others wait for it.
 _AT_ONCE = 16
 _WAIT_S = 0.1
 

@@ -147,7 +147,7 @@ _EXPOSITION = {
     "content": {"text/plain": {"schema": {"type": "string"}}},
 }
 _KEY_ANSWER = _response("The answer.", _either(KeyAnswer, SequenceKeyAnswer))
-# One without places is both; so is one without emissions that is not cut off.
+# An answer without places fits both; so does one without emissions that is not cut off.
 _RANKING_ANSWER = _response(
     "The answer.", {"anyOf": [_reference(RankingAnswer), _reference(SequenceRankingAnswer)]}
 )
@@ -404,7 +404,7 @@ def openapi_document() -> dict[str, Any]:
             " worker of a group answers for all of it. Nothing here writes.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        # From where the document is: a proxy may have put it below a path.
+        # Relative to the document: a proxy may have put it below a path.
         "servers": [{"url": "./"}],
         "security": [{}, {"token": []}],
         "paths": {it.path: {"get": _described(it)} for it in OPERATIONS},
@@ -434,7 +434,7 @@ def _errors(statuses: tuple[int, ...]) -> dict[str, Any]:
     return {str(status): _response(_ERRORS[status], reference) for status in sorted(statuses)}
 
 
-# As of `answers/keys.py`: who watches a worker is not in the queue of those who ask.
+# Watchers do not queue with those who ask; see `answers/keys.py`.
 _WATCHERS = (1, 2.0)
 
 

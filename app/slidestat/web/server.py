@@ -109,7 +109,7 @@ def _files(folder: Traversable, prefix: str = "") -> list[tuple[str, bytes]]:
     return found
 
 
-# Who may ask: the bearer of a token, or, without one, who is on this machine. With the token for
+# Access: the bearer of a token, or, without a token, anybody on this machine. With the token for
 # looking one may GET what there is, and not speak as a worker of the group.
 
 # For probes, which carry no token; their answers show no data.
@@ -171,16 +171,16 @@ def _check_host(request: web.Request) -> None:
         )
 
 
-# How many may be connected to a worker at once: each connection takes a descriptor, and a table of
-# RocksDB that gets none ends the worker.
+# Connections to a worker at once: each takes a descriptor, and a table of RocksDB that gets none
+# ends the worker.
 #
 # aiohttp closes a connection that has sent nothing, or half a header, for its keep-alive time; it
 # has no limit of their number. One beyond ours gets an error and is closed before anything of it is
 # read.
 
 MOST_CONNECTIONS = 256
-# Of the files that may be open, connections have a quarter; 128 more, as many as wait to be
-# accepted, may be open for a moment.
+# Connections may have a quarter of the open files; 128 more, as many as wait to be accepted, may be
+# open for a moment.
 _SHARE = 4
 
 _FULL = msgspec.json.encode(
@@ -238,7 +238,7 @@ _LONGEST_LINE = 32_768
 _SHUTDOWN_S = 1.0
 # A connection may be without a whole header for so long: a new one, and one between two questions.
 IDLE_S = 15.0
-# What is left of a request that was answered before it was read, such as a body.
+# Time for the rest of a request that was answered before all of it was read, such as its body.
 _LINGER_S = 1.0
 
 

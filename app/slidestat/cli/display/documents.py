@@ -196,7 +196,8 @@ def _row(columns: Sequence[RowColumn]) -> dict[str, Any]:
 
 _API = "kafka.strimzi.io/v1"
 _CLUSTER = {"strimzi.io/cluster": "my-cluster"}
-# Of a name, RFC 1123, and of the digest that tells apart what Kubernetes cannot.
+# The longest name by RFC 1123, and the length of a digest for names that Kubernetes cannot tell
+# apart.
 _LONGEST, _DIGEST = 253, 8
 _NAMELESS = "topic"
 

@@ -367,7 +367,7 @@ def _lines(report: "ProduceReport") -> list[str]:
         f"({report.events_per_s:,.0f} events/s)"
     )
     if report.negative:
-        # Which statistics will read them is not known here.
+        # It is not known here which statistics will read the values.
         lines.append(
             f"{counted(report.negative, 'value')} below 0: a topology with a sum of them sets such"
             " events aside, on its topic of dead letters"

@@ -17,7 +17,7 @@ from slidestat.schemas.emission import Figure
 from slidestat.schemas.query import KeyAnswer, RankedKey, RankingAnswer, ValueRank
 from slidestat.text import Row, iso_time, numbers_text, printable, short
 
-# So many are named, and the most similar one is looked for among so many.
+# The most keys that are named, and that are searched for the most similar one.
 _FEW_KEYS, _MOST_KEYS = 3, 1_000
 
 

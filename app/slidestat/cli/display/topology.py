@@ -33,7 +33,7 @@ _LEAST_NUMBER = 1e-300
 _LEAST_BESIDE_SHARE = 1e-6
 # Columns in which the table of statistics has words, not letters, one below the other.
 _READABLE = 76
-# Of so many topologies what was measured is kept; of each a kilobyte.
+# Measurements of this many topologies are kept, about a kilobyte each.
 _MOST_KEPT = 200
 _EMITS = {
     EMIT_EVENTS: "keys with events, and those whose span has emptied",
@@ -53,7 +53,7 @@ def show_topology(topology: Topology) -> None:
         facts.add_row(name, text)
     print_whole(console, facts)
     console.print()
-    # What is declared is shown at once. This is seen on terminals only.
+    # The declaration is shown at once; this status is seen on terminals only.
     with Console(stderr=True).status("Measuring; the first time, kernels are compiled ..."):
         memory = memory_of(topology)
     print_whole(console, _statistics(topology, memory), _READABLE)

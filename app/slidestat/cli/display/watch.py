@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # Rows are shown without Kafka's client, too.
 
 Read = TypeVar("Read")
 
-# So long nothing may come until it is said what is shown.
+# After this time without a record the command says what it will show.
 _SILENCE_S = 5.0
 # Characters of the statistic in a plain line: at least, and at most for the sake of the others.
 _NARROWEST, _WIDEST = 14, 40
@@ -60,7 +60,7 @@ _ENOUGH = 10_000
 def watch(reader: "EmissionReader", rows: int, statistic: str | None, *, as_json: bool) -> None:
     """Show what the reader reads until it ends or Ctrl-C is pressed.
 
-    `rows` bounds the table, and what is shown once. Of a `statistic`, only its figures are shown;
+    `rows` bounds the table, and what is shown once. With a `statistic`, only its figures are shown;
     as JSON, the records that have any. Raises SlidestatError as the reader does.
     """
     console = Console(highlight=False)
@@ -117,7 +117,7 @@ class Latest:
     def update(self, emissions: Iterable[Emission]) -> None:
         for emission in emissions:
             source = (emission.topology, emission.key)
-            # Of one window, the final figures take the place of the provisional ones.
+            # The final figures of a window replace its provisional ones.
             age = emission.window_end_ms, not emission.provisional
             newest, _ = self._by_source.get(source, (age, []))
             if newest > age:

@@ -23,9 +23,9 @@ from slidestat.declare.fields import FieldPath, field_path, field_text
 from slidestat.declare.values import require_list
 from slidestat.errors import SlidestatError
 
-# Of which sort the fields of an expression must be, so that it can be computed.
+# The sort of each field of an expression.
 #
-# SQL has a schema for that, events have none: a field is of the sort that its place asks for. In
+# SQL has a schema for that, events have none: a field has the sort that its place asks for. In
 # `status >= 500` it is a number, in `a = b` both are of one sort.
 
 _AS_WRITTEN = "Numbers are written 500, texts '500', truth values true."

@@ -350,7 +350,7 @@ class _Quotients:
     """Quotients of bounds, each with where it is exact; what that asks of a bound is asked once."""
 
     def __init__(self) -> None:
-        # With the bound itself, so that no other one gets its number.
+        # The bound itself is kept, so that no other one gets its id.
         self._dividends: dict[int, tuple[Floats, Bools, Bools]] = {}
         self._divisors: dict[int, tuple[Floats, Bools]] = {}
 

@@ -1,9 +1,8 @@
 """Numbers computed from figures of which more is known than bounds: some are never negative, some
 never more than others, and a figure that is read twice is one number.
 
-Interval arithmetic takes each operand to be anywhere in its bounds, whatever the others are. What
-is proved here of sums, differences and quotients of figures cuts its bounds; docs/theory.md has the
-proofs.
+Interval arithmetic takes each operand to be anywhere in its bounds, whatever the others are. Proofs
+about sums, differences and quotients of figures narrow the bounds here; docs/theory.md has them.
 
 - A sum of figures, each with a factor, is computed with every figure once.
 - A quotient of two such sums that share figures has its extremes at corners of the figures' bounds,
@@ -158,7 +157,7 @@ class Facts:
         may = repeats and len(set(read)) <= _MOST_CORNERS
         is_linear = _is_linear(above) and _is_linear(below)
         is_positive = self._known.is_not_negative
-        # Others are as wide as what they are written with.
+        # Other conditions are as wide as the bounds of their operands.
         is_seen = may or all(isinstance(operand, FieldValue) for operand in node.operands)
         # The dividend's own bounds may be narrower than those at corners then.
         is_cut = self._known.is_not_negative(_times(above, Fraction(-1)))
@@ -222,7 +221,7 @@ class KnownIntervals(Intervals):
                 return found
             one = number_of(facts.constant, self._rows)
             return _cut(found, one.lowers, one.uppers)
-        # What a quotient is where there is none does not matter.
+        # The value of a quotient does not matter where it does not exist.
         is_nothing = ~values_of_quotient(above, below)
         is_plain = ((below.lowers > 0) | is_nothing).all()
         if is_plain and facts.monotone is not None and self._is_monotone(facts.monotone):
@@ -414,7 +413,7 @@ def _cut(numbers: Numbers, lowers: Floats | float, uppers: Floats | float) -> Nu
 
 def _ordered(found: Truths, operator: str, difference: _Sum) -> Truths:
     """Return the truth values of a comparison of two numbers, whose order may be known."""
-    # Which of the three outcomes there can be. That both are equal is never excluded.
+    # The outcomes that are possible. The two may always be equal.
     is_less, is_more = not difference.is_not_negative, not difference.is_not_positive
     may_be_true = {"<": is_less, ">": is_more, "<>": is_less or is_more}.get(operator, True)
     may_be_false = {"<=": is_more, ">=": is_less, "=": is_less or is_more}.get(operator, True)

@@ -19,9 +19,10 @@ class Sort(Enum):
     NUMBER = "number"
     TEXT = "text"
     TRUTH = "truth value"
-    # Of a field that is only asked whether it is there.
+    # A field that is only tested for being there.
     ANY = "value"
-    # Of a field that is only cast, which may be any of the first three: a text, as items are.
+    # A field that is only cast: it may be any of the first three, and is read as a text, as items
+    # are.
     SCALAR = "text or number"
 
 

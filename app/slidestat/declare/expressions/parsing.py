@@ -92,7 +92,7 @@ def _check_tests(text: str, what: str) -> None:
     compared, before = [False], [T.COMMA, T.COMMA]
     for token in Dialect.get_or_raise(None).tokenize(text):
         kind = token.token_type
-        # Behind a sign, these are a field called so, and a value.
+        # Behind a sign, these words are the name of a field, and a value.
         is_test = kind in tests and before[1] not in signs
         is_test |= kind is T.NULL and before[1] is T.NOT and before[0] not in signs
         if compared[-1] and is_test:
@@ -210,7 +210,8 @@ def _known() -> dict[type, frozenset[str]]:
         exp.Substring: ("this", "start", "length"),
         exp.Cast: ("this", "to"),
         exp.TryCast: ("this", "to", "safe"),
-        # Of `||`: whether NULL may be taken for nothing, and of `/` what of 0; not here.
+        # Whether `||` reads NULL as an empty text, and what `/` does with 0: neither is supported
+        # here.
         exp.DPipe: (*pair, "safe"),
         exp.Div: (*pair, "safe"),
     }

@@ -97,7 +97,7 @@ def load_topology(name_or_path: str) -> Topology:
     """Return a shipped topology, or a file's; raises SlidestatError, also for a referee."""
     declared = load_declaration(name_or_path)
     if declared.counted is None:
-        # Of rankings there is no figure to be watched, asked for or drawn.
+        # A ranking has no figure to watch, ask for or draw.
         answers, jobs = "`watch`, `query`, ", "`audit` and `report`"
         if declared.answering.rankings:
             answers, jobs = "", "and `audit`"
@@ -128,7 +128,8 @@ def load_declaration(name_or_path: str) -> Declared:
                 f"{name_or_path} is no topology: the file of one ends in .py or .toml.",
                 "Name the file of the topology; `slidestat init TOPIC` writes one for a topic.",
             )
-        # Of no file are "", as from a variable that is not set, and a folder: `with_suffix` fails.
+        # A folder and "", which a variable that is not set gives, are no files: `with_suffix`
+        # fails.
         stem = name_or_path.removesuffix(Path(name_or_path).suffix)
         files = [f"{stem}{suffix}" for suffix in _SUFFIXES]
         there = [file for file in files if _is_file(file)]
@@ -182,7 +183,7 @@ def _run(file: Path) -> dict[str, object]:
     loading = sys.modules.get(spec.name)
     sys.modules[spec.name] = module
     try:
-        # What a file prints is not what a command prints, such as JSON for scripts.
+        # The file's own prints must not mix with the command's output, such as JSON for scripts.
         with _importing_beside(file), redirect_stdout(sys.stderr):
             spec.loader.exec_module(module)
     except SlidestatError as error:

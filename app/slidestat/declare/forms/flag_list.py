@@ -16,7 +16,7 @@ class Flag(NamedTuple):
     is_switch: bool = False
 
 
-# By the fields of `Topology`; a test holds them to be the same.
+# The flags by fields of `Topology`; a test compares the two.
 TOPOLOGY_FLAGS: dict[str, Flag] = {
     "source": Flag("--source", "TOPIC", "The topic of the events."),
     "sources": Flag(

@@ -23,7 +23,7 @@ from slidestat.declare.topology import PARTITION, Topology
 from slidestat.errors import SlidestatError
 
 _FIELD = re.compile(r"\b(?:(?:key|time|value)_field|time_format)\b")
-# Not inside of quotes, as a condition may have them.
+# Colons and commas outside quotes, as a condition may have them in quotes.
 _COLON, _COMMA = (re.compile(rf"""{mark}(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""") for mark in ":,")
 _TRUTHS = {"true": True, "false": False}
 _FORM = "Write KIND[:FIELD][:NAME=VALUE]..., such as count or quantile:took.ms:quantiles=0.5,0.99."
@@ -82,7 +82,7 @@ def _alert(text: str) -> Alert:
     except SlidestatError as error:
         given = table["when"].partition("=")
         if given[1] and is_field(name := given[0].strip()):
-            # As a condition it could not be read.
+            # It could not be read as a condition.
             said = f"the condition begins with {name}, {NOT_IN_CONDITION}"
             raise SlidestatError(said, beside(table["name"], name)) from error
         raise

@@ -20,7 +20,7 @@ from slidestat.declare.times.calendar_windows import CalendarWindow, rules_of_zo
 from slidestat.declare.topology import Topology, require_json
 from slidestat.errors import SlidestatError
 
-# What an audit needs of a referee's rankings.
+# The figures that an audit of a referee's rankings needs.
 _RANKED = "ranking_figures"
 _BASE = {"name", "field", "by", "weight", "where"}
 
@@ -241,7 +241,7 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
         "paths": [column.path for column in columns],
         "is_item": any(not column.is_number for column in columns),
         "is_landmark": statistic.is_landmark,
-        # Of a list, what its items are decides.
+        # The items of a list decide it.
         "series": None if is_list else [_series(series) for series in statistic.series()],
         "parameters": {
             field.name: getattr(statistic, field.name)
@@ -262,7 +262,7 @@ def _statistic(topology: Topology, statistic: Statistic, label: str) -> dict[str
 # of the output are free to differ.
 
 _DIGITS = 16
-"""Of hexadecimal: 64 bits, so that two among a thousand are the same in one case of 10^13."""
+"""Hexadecimal digits: 64 bits, so that two among a thousand are the same in one case of 10^13."""
 
 
 def fingerprint_of(declared: Declared) -> str:

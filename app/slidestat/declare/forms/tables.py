@@ -27,10 +27,10 @@ RANKINGS = "rankings"
 SLOS = "slos"
 SCHEMA = "source_schema"
 _KIND = "kind"
-# What a file or a class of Python is called, and no kind.
+# A file or a class of Python, and not a kind.
 _OF_PYTHON = re.compile(r"[.:]|^[A-Z]")
 
-# What a check says first: "span is ...", "the epsilon of count is ...".
+# The beginning of a check's message: "span is ...", "the epsilon of count is ...".
 _SUBJECT = re.compile(r"(?:the )?(?P<field>\w+)(?: of \w+)?(?= (?:is|are|has) )")
 
 

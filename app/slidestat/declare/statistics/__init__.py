@@ -1,7 +1,7 @@
 """The statistics that a topology may have: a new one is one line here, in the order of the docs.
 
-What lists them follows: the kinds (`declare/kinds.py`), and the names of `slidestat`, whose stub
-and loader read these lines (`faces.py`), so nothing comes after them.
+Lists of statistics follow from it: the kinds (`declare/kinds.py`), and the names of `slidestat`,
+whose stub and loader read these lines (`faces.py`), so nothing comes after them.
 """
 
 # isort: off

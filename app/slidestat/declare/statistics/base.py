@@ -22,7 +22,7 @@ from slidestat.synopses.core.arrays import Floats
 DECIMALS = 3
 PLACES = 6
 
-# Of a name in every output record and in what reads it, such as a column of a table.
+# A name in each output record and for its readers, such as the column of a table.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
@@ -64,24 +64,24 @@ class Statistic(ABC):
     """
 
     kind: ClassVar[str]
-    # Its figures are of all events since the key's first: such keys are kept for ever, or for the
+    # Figures are of all events since the key's first: such keys are kept for ever, or for the
     # topology's `forget_after`.
     is_landmark: ClassVar[bool] = False
     # Has its figures in each window; otherwise once in an emission.
     has_windows: ClassVar[bool] = True
     # Makes no sense where windows are of events.
     needs_time: ClassVar[bool] = False
-    # Its states answer for windows that ended before now.
+    # States answer for windows that ended before now.
     has_past: ClassVar[bool] = False
     # Synopses of many streams answer over all of them.
     can_be_united: ClassVar[bool] = True
     # No figure is below this.
     least_figure: ClassVar[float] = -math.inf
-    # So many events of a key its windows can hold; None: as many as there may be.
+    # The most events of a key that its windows can hold; None: no limit.
     most_events: ClassVar[int | None] = None
     # The least and the largest `epsilon` that it takes; None where it has none, or an exception.
     epsilons: ClassVar[tuple[float, float] | None] = None
-    # Its `decimals` are those of the units of a sum.
+    # `decimals` are those of the units of a sum.
     keeps_decimals: ClassVar[bool] = False
     name: str = ""
     where: str = ""

@@ -96,7 +96,8 @@ _LARGEST_NUMBER = 10**12
 @dataclass(frozen=True)
 class AgeRunner(CombinableRunner, UnitedRunner):
     """The ages of events, by their `numbers` counted back from the last one, rising; an answer has
-    a place for each of them instead of one for each window. Those that are not in the span are NaN.
+    a place for each of them instead of one for each window. Numbers that are not in the span are
+    NaN.
     """
 
     parameters: synopses.WaveParameters
@@ -121,7 +122,7 @@ class AgeRunner(CombinableRunner, UnitedRunner):
 
     def _as_answers(self, ages: Floats) -> dict[str, Floats]:
         """Return the answers by their names, from float64[3, Q, numbers], the ages."""
-        # What is kept of older events depends on when a key was last forgotten.
+        # The number of older events that are kept depends on when the key was last forgotten.
         older = (ages[1] > self.parameters.span) | np.isinf(ages[2])
         ages[:, older] = np.nan
         return {"age": ages, "ages of": np.array(self.numbers)}

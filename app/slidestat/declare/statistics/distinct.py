@@ -49,7 +49,7 @@ class DistinctRunner(UnitedRunner):
             self.field,
             f"distinct, epsilon {float(p.epsilon)}, delta {float(p.delta)}, seed {p.seed}",
         )
-        # As a list: no other field's path is written so.
+        # A list, as no other field's path is written so.
         return what if self.by is None else f"{what} by {list(self.by)}"
 
     def run(self, states: Sequence[bytes | None], work: Work) -> Answered:

@@ -5,8 +5,8 @@ Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3 (histograms: a sum or a 
 
 The synopses of all parts of all keys of a batch are fed and asked in one call. A state is a
 version, 1, then of each part the length of its synopsis as 4 bytes, little-endian, and all
-synopses; a part without an event has none. What each holds depends on its own events alone, so
-batches do not show.
+synopses; a part without an event has none. Each part depends on its own events alone, so batches do
+not show.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class PartedRunner(UnitedRunner, PastRunner):
     def meaning(self) -> str:
         p, what = self.of_one.parameters, self.of_one.what
         cuts = ", ".join(map(str, self.cuts))
-        # As a list: no cut is written so.
+        # A list, as no cut is written so.
         cuts = cuts if self.by is None else f"{cuts} by {list(self.by)}"
         return of_field(
             self.of_one.field,

@@ -80,8 +80,9 @@ class QuantileStatistic(ValueStatistic):
 
 @dataclass(frozen=True)
 class ValueQuantileRunner(CombinableRunner, UnitedRunner, PastRunner):
-    """Quantiles of a field, by value; an answer is one as of a `QuantileRunner`. That of `ranked`
-    values, "rank", is float64[4, 3, Q, W, values], as `synopses.run_value_quantile_batch` has it.
+    """Quantiles of a field, by value; an answer is one as of a `QuantileRunner`. The answer of
+    `ranked` values, "rank", is float64[4, 3, Q, W, values], as `synopses.run_value_quantile_batch`
+    has it.
     """
 
     parameters: synopses.ValueQuantileParameters
@@ -205,7 +206,7 @@ class QuantileRunner(CombinableRunner, UnitedRunner):
         result = synopses.run_quantile_batch(
             self.parameters, states, work.values_of(self.field), self.quantiles
         )
-        # Which is which: statistics that share a state may ask for others.
+        # The quantiles of each row: statistics that share a state may ask for others.
         asked = np.array(self.quantiles, np.float64)
         return Answered(result.states, {"quantile": figures_of(result), "quantiles": asked})
 

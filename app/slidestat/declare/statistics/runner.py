@@ -278,8 +278,8 @@ class PastRunner(Runner, ABC):
 
     @abstractmethod
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
-        """Answer over the windows that ended `ago` before each query. What adds up takes events in
-        as well, and alone has states in its result.
+        """Answer over the windows that ended `ago` before each query. Statistics that add up take
+        events in as well, and they alone have states in the result.
 
         Raises SynopsisError for states that are not its own, and for windows that reach beyond the
         span.
@@ -429,7 +429,8 @@ def past_between(
 ) -> Answered:
     """Return what `PastRunner.past` does, of work with events, with states up to the last query.
 
-    What does not add up is asked of the states that it has at each tick, one key at a time.
+    A statistic that does not add up is asked by the states that it has at each tick, one key at a
+    time.
     """
     if runner.adds_up:
         return runner.past(states, work, ago)

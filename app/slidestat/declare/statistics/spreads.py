@@ -163,7 +163,7 @@ class RootMeanSquare(_Spread):
     # 1 - root(1 - x). Values that are each shifted by r shift R by at most r, as R is a norm.
     kind: ClassVar[str] = "rms"
     least_figure: ClassVar[float] = 0.0
-    # From 0.41 on the error of the mean makes that share larger than epsilon.
+    # From 0.41 on the error of the mean makes the share larger than epsilon.
     epsilons: ClassVar[tuple[float, float]] = 0.001, 0.4
 
     def promise(self, span: int) -> Promise:

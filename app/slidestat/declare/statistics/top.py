@@ -143,9 +143,9 @@ class TopRunner(CombinableRunner, UnitedRunner, PastRunner):
 _BITS, _DIGITS = 4, 11
 _MOST_DIGIT = (1 << _BITS) - 1
 _SCALES = 1 << _BITS * np.arange(_DIGITS)
-# In units. A window holds 2^62 of them, so a quarter of a million of the largest weights.
+# The largest weight in units. A window holds 2^62 units, so a quarter of a million of such weights.
 _LARGEST = (1 << _BITS * _DIGITS) - 1
-# So many copies of events are there at once, of some 100 bytes each; the largest weight has 165.
+# The most copies of events at once, of some 100 bytes each; the largest weight has 165 copies.
 _MOST_COPIES = 1 << 19
 
 
@@ -375,8 +375,8 @@ class SampleRunner:
         of_key = list(pairwise(starts.tolist()))
         queries = list(pairwise(work.query_starts.tolist()))
         lists: list[list[list[Listed]]] = [[] for _ in range(len(work.query_times))]
-        # In rounds, as a state is asked between its events: the first question of each key, the
-        # second of each, and so on; then what comes after the last.
+        # A state is asked between its events, in rounds: the first question of each key, the second
+        # of each, and so on; then what comes after the last.
         known, taken = list(states), [first for first, _ in of_key]
         rounds = max((end - first for first, end in queries), default=0)
         for turn in range(rounds + 1):

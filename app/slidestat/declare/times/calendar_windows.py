@@ -31,7 +31,7 @@ HOUR, DAY, WEEK = CALENDAR_WINDOWS = ("this_hour", "today", "this_week")
 
 _MINUTE_MS, _QUARTER_MS, _HOUR_MS, _DAY_MS = 60_000, 900_000, 3_600_000, 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# From a Monday on, more weeks than all times that an event may have.
+# The first Monday, and more weeks than the times of events can span.
 _FIRST, _WEEKS = datetime(1979, 12, 3), 6_270
 # Rules change: wherever clocks may be changed at all, a day may get an hour more.
 _CHANGE_MS = _HOUR_MS
@@ -80,7 +80,7 @@ class CalendarWindow(int):
         """Return int64[n]: where the windows start that end at `ends`."""
         starts = _starts(self.name, self.zone)
         found = starts[np.searchsorted(starts, _within(ends)) - 1]
-        # Beyond the times that events may have, nothing is in it.
+        # Windows beyond the times that events may have are empty.
         clipped: Integers = np.clip(found, ends - int(self), ends - 1)
         return clipped
 
@@ -214,7 +214,8 @@ def _days(zone: str) -> tuple[Integers, Integers]:
     rules = _zone(zone)
 
     def offset_of(day: int) -> int:
-        # Of two midnights of a date the first one; of one that is skipped, by the offset before.
+        # If a date has two midnights, the first one counts; if its midnight is skipped, the offset
+        # before.
         return _ms((_FIRST + timedelta(days=day)).replace(tzinfo=rules).utcoffset())
 
     offsets = np.array([offset_of(day) for day in range(7 * _WEEKS + 1)])

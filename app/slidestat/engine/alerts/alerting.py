@@ -193,7 +193,7 @@ class Rule:
         self._when, self._resolve = alert.condition, alert.resolution
         self._columns = columns
         self._past = past
-        # How long ago the last of the windows ended that it reads.
+        # The time since the last of the windows that it reads ended.
         self.ago = max((figure.runner.ago for figure in past.values()), default=0)
         self.covered = self.models
         self._changing = changing
@@ -217,14 +217,15 @@ class Rule:
         answered: Mapping[Runner, Answered] = MappingProxyType({}),
     ) -> Judged:
         """Judge figures, float64[n, figures, 3]: estimates, lowers, uppers; `answered` has those of
-        the past. Of windows that are empty is `is_empty`, bool[n]. Only of those that are `whole`,
+        the past. `is_empty`, bool[n], marks windows without events. Only of those that are `whole`,
         bool[n], None for all, bounds make anything certain.
         """
         past = {call: figure.of(answered) for call, figure in self._past.items()}
         found, is_new, is_there = self._found(answered, len(table), whole)
         others = {} if found is None else _numbers_of(found, is_there)
         when = self._truths(self._when, table, past, others)
-        # Once it fires, half of what it took is enough: what is at the limit does not flap.
+        # A firing alert resolves at half of that change, so that a value at the limit does not
+        # flap.
         is_true, is_sure = when.is_true & is_there, when.surely_true & is_there
         holds, surely = is_true & is_new, is_sure & is_new
         resolves, resolves_surely = ~is_true, when.surely_not_true | ~is_there
@@ -303,7 +304,7 @@ _encode = msgspec.json.Encoder().encode
 
 class Evaluated(NamedTuple):
     """Evaluations by key and tick, int64[n] each: the places of their keys, their ticks, the
-    offsets of the records that led to them, and the times of the last events before them. Those
+    offsets of the records that led to them, and the times of the last events before them. Ticks
     that are not due, bool[n], are made only while an alert of the key waits or fires.
     """
 
@@ -347,8 +348,8 @@ class Alerting:
         ago = max(rule.ago for rule in self._rules)
         longest = int(max(topology.window_lengths)) + ago
         self._longest = longest if topology.sees_span_alone else None
-        # Each with how long ago it ended. Of last events, no window is without one. Others are when
-        # the one that begins first is.
+        # Each window with how long ago it ended. A window of last events always exists. The others
+        # exist when the one that begins first does.
         of_events = topology.span_length.of_events
         self._windows = [
             []

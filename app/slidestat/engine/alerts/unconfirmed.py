@@ -36,7 +36,7 @@ class Unconfirmed:
                 "Delete the worker's data folder; it is restored from the changelog.",
             ) from error
         self._changed: set[str] = set()
-        # To be written: noted since the last snapshot, noted in it, and noted durably.
+        # Records to be written: noted since the last snapshot, noted in it, and noted durably.
         self._noted: list[AlertRecord] = []
         self._in_snapshot: list[AlertRecord] = []
         self._durable: list[AlertRecord] = []
@@ -56,8 +56,8 @@ class Unconfirmed:
         return durable
 
     def start_anew(self) -> None:
-        """Drop the records that wait, as new events may change them. What is noted stays: at its
-        tick the alert's state is written, whether or not one was written before.
+        """Drop the records that wait, as new events may change them. A change that is noted stays:
+        at its tick the alert's state is written, whether or not one was written before.
         """
         self._noted, self._in_snapshot, self._durable = [], [], []
 

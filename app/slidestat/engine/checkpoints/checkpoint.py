@@ -9,8 +9,8 @@ not happen, what lies between is settled and is passed over.
 An offset belongs to a topic, which is identified by its id, as another may have the same name. Ids,
 lost records and the clock's recent times came with version 2, what the topology passed over and
 statistics left out with version 3, the places of statistics that were added later with version 4,
-each of which is written where there is such; all are read for ever. What a version does not know at
-the end, it passes over: the position of emissions, and the mark of the last record read.
+each of which is written where there is such; all are read for ever. A version passes over fields at
+the end that it does not know: the position of emissions, and the mark of the last record read.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -87,10 +87,10 @@ def changed(before: Slots, meanings: Sequence[str], start: int, first_offset: in
     return *kept, *added
 
 
-# Which windows may lack records that were gone before they were read.
+# Windows that may lack records which were gone before they were read.
 #
-# All that is known of such records is that they were between the last record that was read, and the
-# first one that is there again. An event among them that would have been counted has a time of
+# Such records lay between the last record that was read and the first one that is there again;
+# nothing else is known of them. An event among them that would have been counted has a time of
 #
 #   first   the watermark before them: an older event would have been late;
 #   last    the lateness, and as far as any record may jump, after the largest of: the clock so far,
@@ -100,9 +100,9 @@ def changed(before: Slots, meanings: Sequence[str], start: int, first_offset: in
 # For a record is refused whose event lies more than `ahead` after its timestamp, and timestamps do
 # not run back by more than the lateness: never, where brokers give them; where producers do, as far
 # as the declared lateness is right. Without a usable timestamp: a single event that lies further
-# ahead of steady ones is refused (`clock.py`), and most of several would have made the first
-# one behind them late. Late records do not count: they may be old ones that were sent again. Until
-# one on time comes, `last` is not known, and every window that ends behind `first` may lack them.
+# ahead of steady ones is refused (`clock.py`), and most of several would have made the first one
+# behind them late. Late records do not count: they may be old ones that were sent again. Until one
+# on time comes, `last` is not known, and every window that ends behind `first` may lack them.
 #
 # So the window [end - n, end) may lack them if end > first and end - n <= last. A window of a key's
 # last events, and a total since its first, may reach back over any time: from then on it always
@@ -156,18 +156,18 @@ _LENGTH_2 = 5
 # Version, checkpoint and meaning.
 _SHORTEST = 3
 
-# Of a partition's checkpoint, in its table and its changelog.
+# The key of a partition's checkpoint, in its table and in its changelog.
 CHECKPOINT_KEY = b"p"
 
-# What is meant by a field that is not there.
+# The values of fields that an older declaration does not have.
 _MEANT_IF_NOT_SAID = {"where": "none"}
 
-# What may be changed over a state, if that is asked for.
+# Fields that may be changed over an existing state, if the user asks for it.
 _OF_STATISTICS = ("statistics", "computed")
-# Of a meaning: the states in which one window alone is kept, the whole span.
+# Entry of a stored meaning: the states in which one window alone, the whole span, is kept.
 ONE_WINDOW = "one window"
 
-# In place of a topology's meaning while a replay resets its states, or a seed writes them.
+# Replaces a topology's meaning while a replay resets its states, or a seed writes them.
 BEING_RESET = {"reset": "under way"}
 BEING_SEEDED = {"seed": "under way"}
 
@@ -440,7 +440,7 @@ def _difference(field: str, before: str, now: str) -> str:
 def _advice_on(field: str, before: str, now: str) -> str:
     rename = "Give the changed topology a new name, which counts from the start of its source"
     if "quantiles, epsilon" in before and "quantiles by value" in now:
-        # Before 0.1.0 the kind `quantile` was what `rank_quantile` is.
+        # Before 0.1.0 the kind `quantile` meant today's `rank_quantile`.
         return f'{rename}, or go on by rank: kind = "rank_quantile", name = "quantile".'
     if "frequent items, epsilon" in before and "frequent items in pairs" in now:
         # Before 0.1.0 the items of `top` were kept in blocks.

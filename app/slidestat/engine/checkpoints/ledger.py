@@ -37,9 +37,9 @@ from slidestat.engine.keys.key_states import KeyStates
 from slidestat.engine.records import NO_TIME, LogMark
 
 COUNTED, DEAD, LATE = 0, 1, 2
-# Not a record, but the place of those that are gone.
+# No record: it marks the place of records that are gone.
 _LOST = 3
-# Of a stored meaning: the tick at which alerts that were added judge all keys, until that is done.
+# Entry of a stored meaning: the tick at which added alerts judge all keys, until that is done.
 _JUDGE_ALL_AT = "alerts judge all keys at"
 PASSED_OVER = 4
 
@@ -50,7 +50,7 @@ class _Entry:
     max_times: npt.NDArray[np.int64]
     outcomes: npt.NDArray[np.uint8]
     loss: Loss | None
-    # Of records before the first one here.
+    # Records that were lost before the first one here.
     lost: int = 0
     # The rows, rising, that each statistic leaves out if they are counted, by its label.
     left_out: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def _after(before: Checkpoint, entry: _Entry, count: int) -> Checkpoint:
     )
 
 
-# Up to where a partition is durable, and up to where everything was emitted.
+# The place up to which a partition is durable, and the place up to which everything was emitted.
 
 
 class Durability:
@@ -209,8 +209,8 @@ class Durability:
         # Stored at once: until then, the topic could be deleted and created again unnoticed.
         self._claims_source = self.is_stored and claims(self.checkpoint, topic_id)
         self.checkpoint = of_topic(self.checkpoint, topic_id)
-        # Up to where everything that was emitted, or sent as a letter, is acknowledged or about to
-        # be before a state is written; and the watermark there.
+        # The place up to which all emissions and letters are acknowledged, or will be before a
+        # state is written; and the watermark there.
         self.emitted = decode_emitted(stored, self.checkpoint)
         self.emitted_watermark = self.emitted.max_time - self._lateness
         # The first tick of other alerts than before, at which they judge all keys.
@@ -219,11 +219,11 @@ class Durability:
             self.judge_all_at = int(before[_JUDGE_ALL_AT])
         elif topology.alerts and not self.has_same_alerts and self.emitted.max_time != NO_TIME:
             self.judge_all_at = tick_after(self.emitted_watermark, topology.every_ms)
-        # What was counted when this worker began, undecided records included.
+        # The counters when this worker began, undecided records included.
         self._least = self.emitted.counters
         # A restarted worker reads from here on, or from further on, if it reads at all.
         self.durable_offset = self.checkpoint.next_offset if self.is_stored else 0
-        # Of the last record read, also by the worker before: a restart reads some again.
+        # The last record read, also by the worker before: a restart reads some records again.
         self.mark = stored_mark(stored)
         self._has_lost = False
         self._snapshot: Snapshot | None = None
@@ -243,7 +243,7 @@ class Durability:
         counted before a restart is refused after it, the next one counted is not added.
         """
         if ledger.reached.next_offset < self.emitted.next_offset:
-            return self.emitted  # What was read before a restart is being read again.
+            return self.emitted  # Records that were read before a restart are being read again.
         reached = ledger.reached_without(undecided)
         return replace(reached, counters=reached.counters.at_least(self._least))
 

@@ -52,7 +52,7 @@ class BinaryColumn(Sequence[bytes | None]):
 
     @classmethod
     def joined(cls, parts: Sequence["BinaryColumn"]) -> "BinaryColumn":
-        """Return the strings of the parts, one after another. Of each buffer the part from the
+        """Return the strings of the parts, one after another. The part of each buffer from the
         first to the last byte in use is copied.
         """
         if len(parts) == 1:

@@ -21,7 +21,7 @@ from slidestat.engine.decoding.times import SPACES, are_number_texts, moments_of
 from slidestat.synopses.core.arrays import Bools, Floats
 from slidestat.synopses.core.rounding import EXACT
 
-# In place of the text of a number that was rounded beyond 2^53.
+# Replaces the text of a number that was rounded beyond 2^53.
 ROUNDED = "\0"
 _BIGINT = 2.0**63
 
@@ -148,7 +148,7 @@ def of_single(number: float) -> float:
     return number if is_whole or not isfinite(number) else float(str(np.float32(number)))
 
 
-# Of the longest decimal: 600 digits; more are no amount of anything, and take long to write.
+# The longest decimal, 600 digits: a longer one is no amount of anything, and takes long to write.
 _DECIMAL_BYTES = 256
 
 
@@ -162,8 +162,8 @@ def decimal_of(value: bytes, scale: int) -> Decimal:
     return Decimal((number.sign, number.digits, -scale))
 
 
-# Of a number that is not whole so many digits are read: at most 31 before its point. What is left
-# out shows in the last one, so that it stays between the same doubles.
+# A number that is not whole is read to this many digits, at most 31 of them before its point. The
+# rest is left out and shows in the last digit, so that the number stays between the same doubles.
 _READ = Context(prec=60, rounding=ROUND_05UP)
 
 

@@ -48,7 +48,7 @@ class ComputedFields:
         self._computed = topology.computed_fields
         known = (field.expression for field in self._computed.values())
         self.fields = list(dict.fromkeys(field for one in known for field in one.fields))
-        """What they read, each field with the sort that it is read as."""
+        """The fields that they read, each with the sort that it is read as."""
         self._key = None if topology.publishes_partitions else topology.key_path
         columns = topology.columns
         self._numbers = [c for c in columns.numbers if c.path in self._computed]

@@ -41,7 +41,7 @@ class Conditions:
             ]
             self._all.append((f"where of {', '.join(labels)}", known))
         self.fields = list(dict.fromkeys(field for _, known in self._all for field in known.fields))
-        """What they read, each field with the sort that it is read as."""
+        """The fields that they read, each with the sort that it is read as."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -64,9 +64,10 @@ class Conditions:
         return Judged(counted, errors, tuple(found))
 
 
-# Which statistics leave an event out, because it lacks a field that they read.
+# The statistics that leave an event out, because it lacks a field that they read.
 #
-# Null and not there are the same, as in SQL: a statistic is one of the events that have its field.
+# As in SQL, a field that is null is a missing one: a statistic counts the events that have its
+# field.
 
 # Numbers as an array, where NaN is nothing; or items, a list or of Arrow, where None and null are.
 Column = Any
@@ -101,7 +102,7 @@ class LackedFields:
         conditions: Sequence[Bools] | None = None,
     ) -> dict[str, Integers]:
         """Return, by its label, the rows in rising order that each statistic leaves out; no entry
-        for one that takes all. Those that its condition leaves out are not among them, where
+        for one that takes all. Rows that its condition leaves out are not among them, where
         `conditions` are given.
         """
         return self._left_out(self._absent(numbers, items), conditions)

@@ -158,7 +158,7 @@ class EventDecoder:
     def decode_ahead(self, batch: RecordBatch) -> None:
         """Decode a batch for the next decoder of this very topology that is given it.
 
-        Of two threads each needs a decoder of its own: readers have room that they use again.
+        Each thread needs a decoder of its own: readers have room that they use again.
         """
         batch.decoded[id(self._topology)] = self.decode_batch(batch)
 

@@ -4,9 +4,10 @@ Numbers are doubles. One from 2^53 on may be none: then it is a double and a res
 double, too, for all below 2^100 (`WHOLE_LIMIT`). Comparisons take both, and what is computed of
 whole numbers is computed of fractions, row by row. Where there is none, nothing of that is done.
 
-What cannot be computed is an error: a division by zero, a number beyond those of doubles, a field
-of another sort than it is read as. Only an error that decides the outcome is one: `false and ERROR`
-is false, as `true or ERROR` is true, and of a case the branch taken counts. NULL is nothing wrong.
+A value that cannot be computed is an error: a division by zero, a number beyond those of doubles, a
+field of another sort than it is read as. Only an error that decides the outcome is one: `false and
+ERROR` is false, as `true or ERROR` is true, and of a case the branch taken counts. NULL is nothing
+wrong.
 """
 
 import re
@@ -258,7 +259,7 @@ class Evaluation:
         for other in others:
             first = connect(first, other)
         if errors is not None:
-            # One operand may decide whatever the others are.
+            # One operand may decide, whatever the others are.
             errors = errors & ~self._is(first, operator == "or")
         return Computed(first, errors)
 

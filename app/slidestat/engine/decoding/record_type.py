@@ -30,9 +30,9 @@ def _number(limits: Limits, *, also_item: bool) -> object:
     return Annotated[int, whole] | Annotated[float, meta]
 
 
-# What null is one of, too; of a Raw, JSON as it is written.
+# Types that may be null; a Raw is JSON as it is written.
 _ANY = (Any, msgspec.Raw)
-# Of a field that conditions read as one sort.
+# The type of a field that conditions read as one sort.
 _OF_SORT: dict[Sort, Any] = {
     Sort.NUMBER: float,
     Sort.TEXT: str,
@@ -43,8 +43,8 @@ _OF_SORT: dict[Sort, Any] = {
 
 def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.Struct]:
     """Return a struct with the fields that `topology` reads, nested as they are in the records.
-    What statistics and conditions read is None where a record has null or nothing; a `lenient` one
-    takes anything in what conditions alone read.
+    Fields of statistics and conditions are None where a record has null or nothing; a `lenient`
+    struct takes anything in fields that conditions alone read.
     """
     computed = topology.computed_fields
     types: dict[FieldPath, object] = {
@@ -52,7 +52,7 @@ def record_type(topology: Topology, *, lenient: bool = False) -> type[msgspec.St
     }
     for place, column in enumerate(topology.columns.numbers):
         if column.limits is not None and column.path not in computed:
-            # Of what is not read of all events, the limits are not those of all.
+            # Limits hold for columns that are read of all events.
             limits = Limits() if place in topology.chosen_columns else column.limits
             types[column.path] = _number(limits, also_item=column.path in types)
     optional = {*types} - {topology.time_path}
@@ -102,7 +102,7 @@ def condition_paths(topology: Topology) -> list[FieldPath]:
 def struct_of(
     types: Mapping[FieldPath, object], optional: Collection[FieldPath] = ()
 ) -> type[msgspec.Struct]:
-    """Return a struct with a field of the given type at each path. Those that are `optional`, and
+    """Return a struct with a field of the given type at each path. Fields that are `optional`, and
     objects with only such fields, are None where they are null or missing.
     """
     tree: _Tree = {}

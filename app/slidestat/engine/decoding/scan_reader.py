@@ -1,7 +1,7 @@
 """Reads plain records by kernels, all of a batch in one call, and leaves the others to msgspec.
 
-What is plain is read as msgspec reads it, to the last bit, and is right in all that a reader
-checks; so a record that lacks something, or has a wrong value, is for msgspec to refuse.
+A plain record is read as msgspec reads it, to the last bit, and is right in all that a reader
+checks; so a record that lacks something, or has a wrong value, is left to msgspec to refuse.
 """
 
 from collections.abc import Sequence

@@ -49,7 +49,7 @@ from slidestat.synopses.core.rounding import EXACT, down
 _PATH = re.compile(r" - at `\$\.?(?P<field>.*)`$")
 
 
-# What msgspec says of a whole number of more digits than Python reads, and its longest text.
+# msgspec's words for a whole number of more digits than Python reads, and its longest text.
 _TOO_MANY_DIGITS = "Integer value out of range"
 # Near its end msgspec takes a text that was cut within a character for a record that was cut.
 _TRUNCATED = "Input data was truncated"
@@ -68,7 +68,7 @@ class StructReader:
         self._only_in_conditions = [attributes(record, p) for p in condition_paths(topology)]
         self._decode = msgspec.json.Decoder(record).decode
         key, time = topology.key_path, topology.time_path
-        # None for what the record has itself.
+        # None if the record itself has the key, or the time.
         self._key = reader(record, key) if key is not None and reads_key(topology) else None
         self._time = None if time is None else reader(record, time)
         self._time_path: FieldPath = time or ()

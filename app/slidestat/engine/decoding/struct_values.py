@@ -74,7 +74,7 @@ class StructValues:
     ) -> None:
         self._fields = fields
         self._read = {path: reader(record, path) for path, _ in fields}
-        # What the reader's own type leaves no doubt about.
+        # Fields whose values are sure by the reader's own type.
         self._certain = {
             path
             for path in expression_paths(topology)
@@ -209,7 +209,7 @@ class StructConditions:
         self._conditions = Conditions(topology)
         self._values = StructValues(topology, record, self._conditions.fields)
         paths = dict.fromkeys(path for path, _ in self._conditions.fields)
-        # Each on its own: JSON may have numbers that Python reads none of.
+        # Each value is parsed alone: JSON may have numbers that Python cannot read.
         alone = struct_of(dict.fromkeys(paths, msgspec.Raw), paths)
         self._decode = msgspec.json.Decoder(alone).decode
         self._read_alone = {path: reader(alone, path) for path in paths}

@@ -27,7 +27,7 @@ from slidestat.schemas.dead_letter import Reason
 from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-# What Arrow reads in the same way; in nanoseconds it has the years from 1678 to 2261.
+# Texts that Arrow reads in the same way; its nanoseconds reach from 1678 to 2261.
 _PLAIN = (
     r"^(?:19|20|21)[0-9]{2}-[0-9]{2}-[0-9]{2}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     rf"(?:\.[0-9]{{1,9}})?{_ZONE}?$"
@@ -41,7 +41,7 @@ _ISO = re.compile(
 )
 _EPOCH = date(1970, 1, 1).toordinal()
 _MICROSECONDS = 1_000_000
-# What Unicode calls white space: Excel and web pages leave a no-break space before a number.
+# White space by Unicode: Excel and web pages leave a no-break space before a number.
 _SPACES = (
     *(*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680),
     *(*range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000),

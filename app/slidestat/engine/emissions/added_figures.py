@@ -26,7 +26,7 @@ class AddedFigures:
     def __init__(self, topology: Topology, starts: Mapping[str, int]) -> None:
         """Create the marks; `starts` are the times from which added figures count, by name."""
         self._starts = starts
-        # Once in an emission: it is of the span, or of all events.
+        # Once in an emission: figures of the span, or of all events.
         span = topology.span_length
         self._spans = {
             label: span.length
@@ -56,7 +56,7 @@ class AddedFigures:
             ]
             for figure in topology.derived_figures
         }
-        # Of lists of items that were added, a figure of each window in place of the items.
+        # Lists of items are replaced by a figure for each window.
         self._lists = [
             Figure(
                 *(label, None, None, None),

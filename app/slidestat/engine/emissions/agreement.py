@@ -34,7 +34,7 @@ from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Floats, Integers
 
 _ESTIMATE, _LOWER, _UPPER = 0, 1, 2
-# Whose estimates give way.
+# The statistic of a pair whose estimates give way.
 _NONE, _SMALL, _LARGE = 0, 1, 2
 
 

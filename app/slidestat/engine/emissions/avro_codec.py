@@ -125,7 +125,7 @@ def _fields(emission: Emission, _context: SerializationContext) -> dict[str, obj
     fields: dict[str, Any] = msgspec.to_builtins(emission)
     for figure in fields["figures"]:
         for name in ("estimate", "lower", "upper"):
-            # As in JSON: a number that does not exist is null.
+            # A number that does not exist is null, as in JSON.
             if figure[name] is not None and not isfinite(figure[name]):
                 figure[name] = None
     return fields

@@ -37,7 +37,7 @@ _Dated = TypeVar("_Dated", Figure, ValueRank)
 # A figure's other fields than its three numbers, by their names.
 _Tail = dict[str, Any]
 _DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Figure)}
-# Of final and provisional emissions, without losses and with the newest ones.
+# Final and provisional emissions, with and without losses, and the newest ones.
 _MOST_TEXTS = 8
 
 
@@ -54,7 +54,7 @@ class FigureTable:
         counted: they need not agree with figures of other events.
         """
         self._numbers = NumberedFigures(topology, np.array(windows, np.float64), starts)
-        # In the order of the statistics: a slice of the numbers, or the lists.
+        # In the order of the statistics: a slice of the numbers, or lists.
         self._parts: list[slice | _Lists] = []
         statistics = zip(topology.statistics, topology.labels, topology.runners, strict=True)
         for statistic, label, runner in statistics:
@@ -263,7 +263,7 @@ class EmissionEncoder:
         self._kinds = kinds(is_sequence=topology.is_sequence)
         self._figures = FigureTable(topology, topology.window_lengths, starts)
         numbers = self._figures.numbers
-        # What is not JSON, or lists items, is written emission by emission.
+        # Formats other than JSON, and lists of items, are written one emission at a time.
         self._numbers = numbers if isinstance(codec, JsonCodec) else None
         self._keeps_numbers = isinstance(codec, JsonWithNumbers)
         self._model = self._kinds.emission(

@@ -118,7 +118,7 @@ def _name_on_the_wire(record: msgspec.Struct, attribute: str) -> str:
 
 
 def _column(text: Bytes, ends: Integers) -> BinaryColumn:
-    # What was not written is no memory yet.
+    # Memory behind the text was never touched, so it costs nothing.
     return BinaryColumn(text[: ends[-1]], ends[:-1], ends[1:])
 
 
@@ -138,8 +138,8 @@ class _Pieces(NamedTuple):
 @borrowing_kernel
 def _copy(text: Bytes, start: int, stop: int, out: Bytes, place: int) -> int:
     """Put text[start:stop] at `place`; return where it ends."""
-    # Of an index without a sign it is clear that it does not count from the end: so the compiler
-    # copies many bytes at once, which takes a fifth of the time.
+    # An unsigned index cannot count from the end: so the compiler copies many bytes at once, which
+    # takes a fifth of the time.
     begin, to, length = np.uint64(start), np.uint64(place), np.uint64(stop - start)
     for i in range(length):
         out[to + i] = text[begin + i]

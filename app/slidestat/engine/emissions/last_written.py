@@ -46,19 +46,19 @@ from slidestat.errors import SlidestatError
 from slidestat.schemas.emission import Figure
 from slidestat.synopses.core.arrays import Bools, Floats, Integers
 
-# More than the relative error of two roundings.
+# Larger than the relative error of two roundings.
 _ROUNDING = 2.0**-50
 _UNBOUNDED = np.array((-np.inf, np.inf))
 _VERSION = 1
 _HEAD = struct.Struct("<BB")
 _KIND, _LISTS = 8, 16
 
-# Of the newest record of a key: that there is none; that the condition could hold in it; that it
-# certainly did not; and of a key that was written before records were kept, that nothing is known.
+# The newest record of a key: there is none; the condition could hold in it; it certainly did not;
+# nothing is known, as it was written before records were kept.
 _NONE, _HELD, _CEASED, _UNKNOWN = range(4)
 
 NEVER_WRITTEN = _HEAD.pack(_VERSION, _NONE)
-"""What is kept of a key of which nothing was written."""
+"""The state of a key for which nothing was written."""
 
 
 def is_within(lowers: Floats, uppers: Floats, known: Floats, tolerance: Fraction) -> Bools:
@@ -220,7 +220,7 @@ class LastWritten:
             keys, row = keys[written], row[written]
             newest.kinds[keys], newest.lists[keys] = kinds[row], lists[row]
             newest.bounds[keys] = bounds[row]
-        # Of a key that has begun anew since, nothing was written.
+        # Nothing has been written for a key since it began anew.
         newest.status[lives > life] = _NONE
         changed = np.flatnonzero(first >= 0)
         return Chosen(wanted, changed, self._encoded(newest, changed), first[changed])

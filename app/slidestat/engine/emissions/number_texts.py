@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 _LEAST, _MOST = 1e-5, 2.0**53
 # No two decimals of at most 15 digits read back as the same float.
 _UNIQUE = 1e15
-# Of a float from _LEAST up to _MOST, -q is one of so many.
+# For floats from _LEAST up to _MOST, -q is one of this many.
 _SHIFTS = 70
 _FIRST_MANTISSA = np.uint64(1 << 52)
 _MANTISSA = np.uint64((1 << 52) - 1)
@@ -88,7 +88,7 @@ class KnownTexts(NamedTuple):
         """Return a table without texts: at no place are bits of a number that belongs there."""
         none = np.zeros(_KNOWN, np.uint64)
         none[0] = 1
-        # What is copied with the last text lies behind it.
+        # Bytes behind the last text, as texts are copied with a fixed length.
         texts = np.zeros((_KNOWN + 1) * LONGEST_NUMBER, np.uint8)
         return cls(none, np.zeros(_KNOWN, np.int64), texts)
 
@@ -158,7 +158,7 @@ def write_whole(number: int, out: Bytes, place: int) -> int:
     """Write a whole number; return where it ends."""
     if number < 0:
         out[place] = _MINUS
-        # Of the least one there is no negative.
+        # The least number has no negative.
         return _write_unsigned(np.uint64(-(number + 1)) + _1, out, place + 1)
     return _write_unsigned(np.uint64(number), out, place)
 
@@ -279,7 +279,7 @@ def _write_unsigned(number: np.uint64, out: Bytes, place: int) -> int:
 @borrowing_kernel
 def _write_last(number: np.uint64, count: int, out: Bytes, place: np.uint64) -> None:
     """Write the last `count` digits of a whole number at `place`."""
-    # Of an index without a sign it is clear that it does not count from the end.
+    # An unsigned index cannot count from the end.
     end = place + np.uint64(count)
     for _ in range(count >> 1):
         rest = number // _100

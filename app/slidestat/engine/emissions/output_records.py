@@ -104,7 +104,7 @@ class OutputRecords(Sequence[OutputRecord]):
 
     def _written(self) -> KeysAndValues:
         columns = self._columns()
-        # What they were written from is kept no longer.
+        # The source columns are let go.
         self._columns = lambda: columns
         self.are_written = True
         return columns

@@ -147,7 +147,7 @@ def _ranked(parts: Sequence[PlacedAnswers]) -> tuple[Sequence[str], Integers]:
     """Return the names of all parts, rising, and the place of each answer's key among them."""
     keys = [part.keys() for part in parts if len(part)]
     if all(one[-1] < other[0] for (one, _), (other, _) in pairwise(keys)):
-        # So it is where they come from slices.
+        # Names from slices lie in this order.
         begins = np.cumsum([0, *(len(names) for names, _ in keys)]).tolist()
         ranks = [places + begin for (_, places), begin in zip(keys, begins, strict=False)]
         return [name for names, _ in keys for name in names], np.concatenate([_NONE, *ranks])

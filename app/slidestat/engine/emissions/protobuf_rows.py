@@ -26,10 +26,10 @@ _TYPES = {
     ColumnType.NUMBER: "double",
     ColumnType.TRUTH: "bool",
 }
-# Those of figures lie in the 2^24 numbers from here on, beyond the ones that Protobuf keeps.
+# Figures have the 2^24 field numbers from here on, beyond those that Protobuf reserves.
 _FIRST_OF_FIGURES = 20_000
 _FIGURES = 2**24
-# Which of a schema's messages it is: the first.
+# The index of a schema's message: the first one.
 _FIRST_MESSAGE = b"\0"
 
 
@@ -88,7 +88,7 @@ def row_proto(topic: str, columns: Sequence[RowColumn]) -> str:
                 )
             taken[own] = column.name
         presence = "optional " if column.is_figure else ""
-        # Its own name in JSON, too: p9_9 would be p99 there.
+        # Its own name in JSON, too: p9_9 would become p99 there.
         named = f'[json_name = "{column.name}"]'
         lines.append(f"  {presence}{_TYPES[column.type]} {column.name} = {number} {named};")
     return "\n".join([*lines, "}", ""])

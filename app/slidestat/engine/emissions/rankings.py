@@ -6,8 +6,8 @@ text comes first. So the first place that a key may have is 1 and the number of 
 before it; the last one is that of all keys but those that are surely behind it. Both are reached by
 some figures within the bounds: no narrower places hold.
 
-Of n places, few keys decide: of those n with the largest estimates, and of the others those n with
-the largest upper bounds (`leading`).
+Few keys decide n places: those n with the largest estimates, and among the others those n with the
+largest upper bounds (`leading`).
 
 - Whoever is surely before one of the n places has at least its estimate, and so one of the n, too.
 - If a key that is left out may be before one of them, each of the n with the largest upper bounds

@@ -24,7 +24,7 @@ Row = dict[str, Any]
 WriterOf = Callable[[Sequence[RowColumn]], Callable[[Row], bytes]]
 
 _encode = msgspec.json.Encoder().encode
-# As Connect's JsonConverter has them.
+# The types of Connect's JsonConverter.
 _CONNECT = {
     ColumnType.TEXT: "string",
     ColumnType.WHOLE: "int64",
@@ -42,7 +42,7 @@ class Rows:
         # The length of each row's window.
         self.windows = topology.window_lengths
         self._window_names = topology.window_names if topology.calendar_windows else {}
-        # Of each window, which of an emission's figures a row has, in order.
+        # For each window, the places of a row's figures among an emission's.
         self._places = [
             [
                 place
@@ -95,7 +95,7 @@ class RowCodec:
         self._writer_of = writer_of
         self._rows = Rows(topology)
         self._write = writer_of([*self._rows.columns, *more])
-        # By the names of what was added: the partitions of a worker mostly have the same.
+        # Codecs by the names of added figures: the partitions of a worker mostly have the same.
         self._of_added: dict[frozenset[str], RowCodec] = {}
 
     def of_added(self, labels: Collection[str]) -> "RowCodec":

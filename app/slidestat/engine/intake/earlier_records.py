@@ -50,7 +50,7 @@ class EarlierRecords:
         self._slots = slots
         self._decoder = decoder
         self._changes = sorted({slot.first_offset for slot in slots if slot.meaning} - {0})
-        # By the change that came after the records.
+        # Meanings by the change that came after the records.
         self._before: dict[int, _Before | None] = {}
 
     def parts(

@@ -57,7 +57,7 @@ class Deadlines(NamedTuple):
                 is_judged = (last_times != NO_TIME) & (judge_all_at > passed)
                 evaluated = np.where(is_judged, np.minimum(evaluated, judge_all_at), evaluated)
             closing = np.where(is_closed, closing, np.minimum(closing, evaluated))
-            # Of one that is no longer expected: its alerts end at the next tick.
+            # If a key is no longer expected, its alerts end at the next tick.
             is_left = is_closed & is_standing
             closing = np.where(is_left, tick_after(passed, every), closing)
             is_closed = is_closed & ~is_left

@@ -49,7 +49,7 @@ class ExpectedKeys:
         came = waiting.keys(start - 1)
         names, self._names = [name for name in self._silent(start) if name not in came], ()
         count = len(names)
-        # In the order of States: they have absorbed nothing, and were last seen at `start`.
+        # These keys have absorbed nothing, and were last seen at `start`, in the order of States.
         runners = dict.fromkeys(self._topology.runners)
         states = States(
             np.full(count, start),

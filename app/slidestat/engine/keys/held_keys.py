@@ -31,7 +31,7 @@ from slidestat.engine.records import NO_TIME
 from slidestat.synopses.core.arrays import Bools, Integers
 
 _NOT_CLOSED = 2**63 - 1
-# Of stored keys: others wait for Python's lock meanwhile.
+# Stored keys are read this many at a time: other threads wait for Python's lock meanwhile.
 _AT_ONCE = 20_000
 # Numbers are looked through for such as can be given back once they are twice as many as the last
 # time, and so many more.
@@ -57,7 +57,7 @@ class HeldKeys:
     def __init__(self, numbers: KeyNumbers, states: KeyStates) -> None:
         self.numbers = numbers
         self.states = states
-        # What keys have used of their quotas, where events that wait have changed it.
+        # The used quotas of keys, where events that wait have changed them.
         self.used: dict[str, bytes] = {}
         # Keys whose newest event is in no emission yet; keys whose last emission is to come, or
         # one of them; and keys that had it, with the offset up to which they have absorbed.
@@ -67,12 +67,12 @@ class HeldKeys:
         self.unpublished = KeyTimers()
         self._closed_at = np.empty(0, np.int64)
         self._next_sweep = _MORE_NUMBERS
-        # Those that are never forgotten.
+        # Keys that are never forgotten.
         self.expected: Sequence[str] = ()
         self._expected_numbers = np.empty(0, np.int64)
         # The first tick of a worker, if it has other alerts than the one before.
         self._judge_all_at: int | None = None
-        # Those that are no longer expected, of which an alert waits or fires.
+        # Keys that are no longer expected, while one of their alerts waits or fires.
         self._left = np.empty(0, np.int64)
         # The largest watermark of a state when they were restored.
         self.stored_watermark = NO_TIME
@@ -169,7 +169,7 @@ class HeldKeys:
     def change_expected(
         self, topology: Topology, expected: Mapping[str, int], partition: int, watermark: int
     ) -> None:
-        """Have other keys never forgotten from now on. Those of before may end again, by the timers
+        """Have other keys never forgotten from now on. Earlier ones may end again, by the timers
         that a restart would give them; those that have a state here are compared with their places.
         """
         before = set(self.expected)

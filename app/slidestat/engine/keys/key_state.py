@@ -35,7 +35,7 @@ _WITHOUT_QUOTA, _WITH_QUOTA, _WITH_ALERTS, _WITH_WRITTEN = 1, 2, 3, 4
 _HEAD = struct.Struct("<2sBBqqqq")
 _HEAD_FIELDS = 7
 FIXED_BYTES, LENGTH_BYTES = _HEAD.size, 4
-# Of a quota: a stretch, what was charged, the last offset.
+# A quota's entry: a stretch, what was charged, the last offset.
 _ENTRY_BYTES = 24
 _NEWER = "Run the version that wrote it, or reset the topology's state."
 
@@ -211,7 +211,7 @@ class StateLayout:
         places = {slot.meaning: place for place, slot in enumerate(slots)}
         self._places = [places[runner.meaning] for runner in runners] if slots else []
         self._count = len(slots)
-        # From when on synopses that were added take events in.
+        # The time from which added synopses take events in.
         self.starts: dict[Runner, int] = {
             runner: start
             for runner in (runners if slots else ())
@@ -253,7 +253,7 @@ class StateLayout:
 
 
 AS_DECLARED = StateLayout()
-"""Of states of which no statistic was ever changed."""
+"""For states of which no statistic was ever changed."""
 
 
 def starts_by_label(topology: Topology, layout: StateLayout) -> dict[str, int]:

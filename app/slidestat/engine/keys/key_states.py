@@ -73,15 +73,15 @@ class KeyStates:
         self._stored = StoredKeys(store, layout)
         self._limit = limit
         self._work = work or PartitionWork()
-        # How many keys have a state, here or in the store; None until they are counted.
+        # The number of keys that have a state, here or in the store; None until they are counted.
         self.keys_held: int | None = None
-        # Some of them, once those of the store are known.
+        # A sample of the keys, once those of the store are known.
         self.sample = KeySample()
         self._where = np.empty(0, np.uint8)
-        # Of all numbers; where a key has none here, that of a new key.
+        # The states of all numbers; a key that has none here has that of a new key.
         self._all = States.of([], synopses)
         self._sizes = np.empty(0, np.int64)
-        # By the order of looks.
+        # The last look at each key, and the number of looks.
         self._touched, self._looks = np.empty(0, np.int64), 0
         self._unwritten = Unwritten()
         # Bytes of the states that are to be written.

@@ -88,7 +88,7 @@ class KeyTimers:
         if not self._ticks or self._ticks[0] != tick:
             return _NONE
         heappop(self._ticks)
-        # One that was due here, then earlier, and is again, is listed twice.
+        # A key that was due here, then earlier, and is again, is listed twice.
         at_tick = np.unique(np.concatenate(self._numbers_at.pop(tick)))
         due: Integers = at_tick[self._tick_of[at_tick] == tick]
         self._tick_of[due] = NOT_DUE
@@ -323,7 +323,8 @@ def due_slices(
 ) -> Iterator[DueSlice]:
     """Yield the timers of two kinds that are due at or before `watermark`, in slices in order of
     time: several whole ticks of about `size()` keys together, or a part of one tick with up to so
-    many. What is armed meanwhile at or after the end of the last slice comes in one of the next.
+    many. Keys that are armed meanwhile at or after the end of the last slice come in one of the
+    next.
 
     With a `step` each key is due again so much later, and so on: slices end before that becomes too
     much.
@@ -355,7 +356,7 @@ def due_slices(
         if waiting:
             yield _slice_of(whole, end)
             whole, waiting = [], 0
-            # What was armed meanwhile for the tick in hand.
+            # Keys that were armed for this tick while it was being answered.
             to_open = np.concatenate((to_open, opened.pop(tick)))
             to_close = np.concatenate((to_close, closing.pop(tick)))
         yield from _parts(names, tick, to_open, to_close, size)

@@ -24,10 +24,10 @@ from slidestat.errors import SlidestatError
 # two of them is seen; of more keys, a share f of which lies in both, none is seen with probability
 # (1 - f)^k.
 
-# Of a partition of this worker; 1,024 keys take about 300 kB.
+# For a partition of this worker; 1,024 keys take about 300 kB.
 SAMPLED_KEYS = 1_024
 IDENTITY_BYTES = 8
-# It is ordered by the first half, as good as always.
+# Keys are ordered by the first half of a digest, and identified by other bytes of it.
 _DIGEST_BYTES = 16
 
 Identity = bytes
@@ -138,7 +138,7 @@ class SharedKeys:
         self._samples: dict[int, KeySample] = {}
         # Where a key was sampled first. It may be out of the sample by now.
         self._place: dict[str, int] = {}
-        # Of partitions of other processes.
+        # The partitions of keys that other processes have.
         self._elsewhere: dict[Identity, int] = {}
 
     def expect(self, places: Mapping[str, int]) -> None:

@@ -26,7 +26,7 @@ class PartitionStore(Protocol):
 class StoredKeys:
     """A reader of a store."""
 
-    # How many keys have a state; they are never counted.
+    # The number of keys that have a state; they are never counted.
     keys_held: int | None = None
 
     def __init__(self, store: PartitionStore, layout: StateLayout = AS_DECLARED) -> None:

@@ -1,8 +1,8 @@
 """Which keys' states are not durable yet, and from where the source makes them again.
 
-Keys are dealt out to slots, and a slot's states become durable together. Of each slot the least
-offset is kept whose event one of its states has absorbed since it was written: read from there on,
-the source brings every event that the stored states of the slot do not have.
+Keys are dealt out to slots, and a slot's states become durable together. Each slot keeps the least
+offset whose event one of its states has absorbed since it was written: read from there on, the
+source brings every event that the stored states of the slot do not have.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ class Unwritten:
     """The numbers of keys with changes."""
 
     def __init__(self) -> None:
-        # By number, and by slot.
+        # The first by key number, the second by slot.
         self._is_changed = np.empty(0, bool)
         self._first_offsets = np.full(SLOTS, NOTHING_NEEDED)
 

@@ -55,7 +55,7 @@ class Absorber(KeyAnswers):
         silences = NO_SILENCES
         if self._alerts.are_any:
             last_times = states.last_times.copy()
-            last_times[groups] = times  # Of each key the last one is assigned last.
+            last_times[groups] = times  # The last row of a key wins.
             silences = Silences.around(groups, times, previous, last_times, advance)
         asked = self._alerts.asked(
             numbers, states, queries, silent, silences, advance, follows=bool(self._chosen)
@@ -76,7 +76,7 @@ class Absorber(KeyAnswers):
         is_shown = is_shown & (queries.times > advance.emitted)
         everything, table = np.concatenate((np.arange(len(numbers)), groups)), None
         if self._keys.are_expected or self._ranked:
-            # Nothing is emitted of a key before its first event, and it has no place.
+            # A key has no emissions, and no place, before its first event.
             seen = np.where(states.counts > 0, states.last_times, NO_TIME)
             last = queries.last_before(everything, np.concatenate((seen, times)))
             is_shown &= last != NO_TIME

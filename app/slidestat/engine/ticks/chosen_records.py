@@ -73,7 +73,7 @@ class ChosenRecords:
             if self._shows_due_alone:
                 is_shown = is_shown & queries.are_in(due.distinct())
             if written:
-                # What is written now, by another rule, is not kept.
+                # A record that was written now, by another rule, is not kept.
                 groups, first = np.unique(queries.groups[is_shown], return_index=True)
                 is_kept = np.array([group in written for group in groups.tolist()], bool)
                 groups, first = groups[is_kept], np.flatnonzero(is_shown)[first[is_kept]]

@@ -30,7 +30,7 @@ class EarlyAbsorption:
         self._ticker = ticker
         self._publisher = publisher
         self._now = now
-        # Up to where had been read when it was the turn of a slot of keys to be written.
+        # The offset up to which had been read when a slot of keys had its turn to be written.
         self._read_at_turn = [next_offset] * SLOTS
 
     def of_all(self) -> Iterator[object]:

@@ -17,18 +17,18 @@ from slidestat.engine.records import NO_TIME
 from slidestat.engine.ticks.queries import NO_QUERIES, Hand, Queries
 from slidestat.synopses.core.arrays import Bools, Integers
 
-# Which ticks are asked for.
+# The ticks at which alerts are evaluated.
 #
 # Alerts are evaluated at the ticks at which a key is emitted, at those at which a window that they
-# read empties, and, while one of the key waits or fires, at every tick. Whether one does at a tick
-# follows from the ticks before. So the ticks in between are asked for of keys that had one before,
-# and, if a condition holds at any of the others, all of them are asked for a second time.
+# read empties, and, while an alert of the key waits or fires, at every tick. Whether one does at a
+# tick follows from the ticks before. So the ticks in between are asked for keys that had one
+# before, and, if a condition holds at any of the others, all of them are asked for a second time.
 
 
 class Asked(NamedTuple):
     """Queries of some keys. At the shown ones a key is emitted; at the due ones its alerts are
-    evaluated; at the others only if an alert waits or fires. Of the keys at the places `followed`
-    all ticks are included; `silences` are the stretches in which they lie.
+    evaluated; at the others only if an alert waits or fires. All ticks of the keys at the places
+    `followed` are included; `silences` are the stretches in which they lie.
     """
 
     queries: Queries

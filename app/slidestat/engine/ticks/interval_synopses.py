@@ -3,8 +3,8 @@
 The synopses of a tick have exactly the events before it. So the watermark stops there: what comes
 before is absorbed and emitted, the states are published as they are, and then the rest follows. A
 key is published at the first such tick after its newest event, and at no other: that follows from
-its state alone, so a restart needs no more. What is published is acknowledged before any state that
-has passed the tick is written, as emissions are.
+its state alone, so a restart needs no more. Published synopses are acknowledged before any state
+that has passed the tick is written, as emissions are.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ class IntervalSynopses:
             yield [
                 Publication(tick, source_offset, names[place], statistic, meaning, column[row])
                 for row, place in enumerate(some)
-                if states.counts[row]  # Of a key that is expected and never came, there is nothing.
+                if states.counts[row]  # An expected key that never came has no synopses.
                 for (statistic, meaning), column in zip(self._kept, states.synopses, strict=True)
             ]
             start += len(some)

@@ -149,13 +149,13 @@ class KernelCalls:
         self._columns = topology.columns
         self._of_events = topology.span_length.of_events
         self._windows = np.array(topology.window_lengths, dtype=np.int64)
-        # Those that are asked for windows that have their own length at each tick.
+        # Runners that need windows of their own length at each tick.
         of_calendar = {
             runner
             for runner, statistic in zip(topology.runners, topology.statistics, strict=True)
             if statistic.has_windows and topology.calendar_windows
         }
-        # By runner: it, and those that borrow its states, each with how it is called.
+        # The calls of each runner: its own, and of those that borrow its states.
         self._calls: dict[Runner, list[tuple[Runner, _Call]]] = {}
         for runner in self._runners:
             call: _Call = runner.run

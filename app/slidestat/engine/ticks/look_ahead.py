@@ -70,7 +70,7 @@ class LookAhead:
         self._waiting = waiting
         self._absorber = absorber
         self._ticker = ticker
-        # How far the last looks since the last batch went.
+        # The ticks that the last look ahead reached since the last batch.
         self._emitted = self._published = NO_TIME
 
     def start_anew(self) -> None:

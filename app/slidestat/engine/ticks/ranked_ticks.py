@@ -1,9 +1,9 @@
 """The keys of a partition that lead in its declared rankings, tick by tick, for a referee.
 
 At a tick, all keys are compared of which the span has an event. So their figures are computed at
-each, as with `emit = "always"`, though not all are emitted. What leads at a tick is known once all
-slices of keys have been asked. It is published before the clock that has passed the tick, and
-acknowledged before any state that has passed it is written. So after a crash, no tick is ranked
+each, as with `emit = "always"`, though not all are emitted. The leading keys of a tick are known
+once all slices of keys have been asked. It is published before the clock that has passed the tick,
+and acknowledged before any state that has passed it is written. So after a crash, no tick is ranked
 that a stored state has passed: some keys could no longer be asked, and all of it is out.
 """
 

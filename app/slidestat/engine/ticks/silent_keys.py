@@ -63,7 +63,7 @@ class Closing:
         last_times, is_looked_at = last_times.copy(), is_closing.copy()
         last_times[groups[touched]], is_looked_at[groups[touched]] = times[touched], True
         now = np.flatnonzero(is_looked_at)
-        # Before each event, and after the last one.
+        # The silences before each event, and after the last one.
         silent = np.concatenate((previous, last_times[now]))
         whose = np.concatenate((groups, now))
         before = np.full(len(whose), advance.before)
@@ -193,7 +193,7 @@ class SilentKeys(KeyAnswers):
             shown, due_now = shown.and_(closings.queries), shown.and_(closings.silences)
         silent = closings.queries.and_(closings.ends)
         if self._keys.are_expected:
-            # Nothing is emitted of a key that never came; its alerts are evaluated.
+            # A key that never came is not emitted; its alerts are evaluated.
             silent = silent.and_(opening)
             shown = shown.where(states.counts[shown.groups] > 0)
         asked = self._alerts.asked(

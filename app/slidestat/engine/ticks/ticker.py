@@ -28,7 +28,7 @@ from slidestat.synopses.core.arrays import Integers
 
 # Emissions from several sources, in one order, as soon as it is sure what comes next.
 
-# What a source gives in one go, and a place before which none of its others lies.
+# The answers that a source gives in one go, and a place before which none of its later ones lies.
 Given = tuple[PlacedAnswers, Place]
 
 # Emissions that are yielded in one batch: they do not block their sender for long, and their text
@@ -95,7 +95,7 @@ class Pace:
         self.size = max(1, min(fitting, quickest, self._most), slowest)
 
 
-# How much of a partition is in memory at the most.
+# The amounts of a partition that may be in memory.
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +112,18 @@ class Limits:
 
     # States in front of the store; least recently touched go first.
     cached_keys: int = 200_000
-    # So many of the events that could be absorbed wait, and so many bytes, and a batch's.
+    # The most events that wait though they could be absorbed, and their bytes; a batch's come on
+    # top.
     waiting_events: int = 300_000
     waiting_bytes: int = 16 * 2**20
-    # So many emissions, of keys with events, that ticks are kept back for.
+    # The most emissions of keys with events for which ticks are kept back.
     kept_emissions: int = 50_000
     slices: SliceSizes = field(default_factory=SliceSizes)
-    # Of keys to delete, so many at a time.
+    # Keys are deleted this many at a time.
     deleted_keys: int = 100_000
 
 
-# Of keys or events, before it is known how long they take.
+# The first slice, of keys or events, before it is known how long they take.
 _FIRST_SLICE = 500
 
 
@@ -261,7 +262,7 @@ class KeptTicks:
         self._always = topology.asks_always
         self._before = 0
         self._moves: list[tuple[Integers, Integers]] = []
-        # Of keys with events: each of a batch's keys at each of its ticks.
+        # The most emissions of keys with events: each of a batch's keys at each of its ticks.
         self.emissions = 0
 
     def __bool__(self) -> bool:

@@ -55,7 +55,7 @@ class FirstRecords:
         self._held: list[Step] = []
         self._bytes = 0
         self._refused: Counter[Reason] = Counter()
-        # By partition: before the first one that was looked at, and by now.
+        # By partition: the offset before the first one that was looked at, and the present one.
         self._passed_over: dict[int, tuple[int, int]] = {}
         self._first: dict[Reason, tuple[int, Letter]] = {}
 
@@ -78,7 +78,7 @@ class FirstRecords:
         `reached` are the outcomes of its partition's records up to now.
 
         Raises SlidestatError where 10,000 records, or 128 MiB of them, were refused and none was
-        taken in. What is held back then is never sent.
+        taken in. Records that are held back then are never sent.
         """
         if not self._is_watched:
             return [step]

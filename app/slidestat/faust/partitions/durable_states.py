@@ -46,7 +46,7 @@ class CheckpointTurns:
 # one would read again, whose outcomes are in memory as well.
 _UNWRITTEN_BYTES = 128 * 2**20
 _UNWRITTEN_RECORDS = 4_000_000
-# So few are written in some tens of milliseconds.
+# This many bytes are written in some tens of milliseconds.
 _FEW_BYTES = 8 * 2**20
 
 
@@ -66,8 +66,8 @@ class DurableStates:
         self._turns = CheckpointTurns(checkpoint_interval_s, time.monotonic())
 
     def snapshots(self, *, whole: bool) -> dict[TablePartition, Snapshot]:
-        """Return the changes since the last write, of the keys whose turn it is, or of all. What
-        was emitted before must be acknowledged before `write`.
+        """Return the changes since the last write, of the keys whose turn it is, or of all. Earlier
+        emissions must be acknowledged before `write`.
         """
         due = self._turns.due(time.monotonic(), self._pressure())
         slots = range(SLOTS) if whole else due

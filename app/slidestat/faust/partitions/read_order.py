@@ -100,7 +100,7 @@ class ReadOrder:
         # The partitions whose logs are known to be those that were read.
         self._compared: set[int] = set()
         self._comparing = asyncio.Lock()
-        # What is lost once a partition has been read up to there.
+        # The range that is lost once a partition has been read up to there.
         self._ahead: dict[int, LostRange] = {}
 
     async def compare(self, partitions: Iterable[int]) -> bool:
@@ -218,7 +218,7 @@ class ReadOrder:
             earliest = await self._offsets.earliest(partition)
             if processors is not self._held.processors:
                 return
-            # Else it was a seek, and the first batch will show what is missing.
+            # Otherwise it was a seek, and the first batch shows what is missing.
             if jump <= earliest and not await self._lose(partition, expected, jump):
                 return
 

@@ -1,9 +1,9 @@
 """Checks of whether keys lie in several partitions, in addition to what a worker sees in its own.
 
-Of its own partitions a worker sees it by itself, before it emits (shared_keys.py). Of the others it
-learns by the notes of their workers, every few seconds. And while a source is young it looks at it
-again before it continues, each time that as many records have come as it knew: the partitions of a
-topic that was empty fill at the same time, and a worker reads one after the other.
+A worker sees it by itself on its own partitions, before it emits (shared_keys.py). It learns about
+the others from the notes of their workers, every few seconds. And while a source is young it looks
+at it again before it continues, each time that as many records have come as it knew: the partitions
+of a topic that was empty fill at the same time, and a worker reads one after the other.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ class SourceOffsets:
         """Return the offset after the partition's last record, as of the last fetch; None where
         that is not known, as while no broker answers.
         """
-        # Of the last fetch, which says nothing of a log that is not reached.
+        # The last fetch, which says nothing about a log that cannot be reached.
         is_known = self._consumer.lost_since is None
         return self._consumer.highwater(TP(self._topic, partition)) if is_known else None
 

@@ -36,7 +36,7 @@ class TopicWatch:
         self._admin = AdminClient(client_config(bootstrap))
         self._data_dir = data_dir
         self._source = topologies[0].events_topic
-        # By the name of the topology that writes them.
+        # Changelogs, with the name of the topology that writes each.
         self._changelogs = {topology.changelog_topic: topology.name for topology in topologies}
         self._outputs = {
             name: topology.name for topology in topologies for name in _outputs(topology)
@@ -159,7 +159,7 @@ class TopicWatch:
 
 async def _answered(confirmation: "asyncio.Task[None]") -> None:
     """Wait for an answer that partitions of one fetch share: who gives up does not end it."""
-    # From Python 3.14 on a shield that was cancelled logs the error that others wait for.
+    # From Python 3.14 on a cancelled shield logs the error that others wait for.
     await asyncio.wait((confirmation,))
     confirmation.result()
 

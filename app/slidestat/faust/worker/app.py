@@ -42,12 +42,13 @@ def faust_credentials(security: BrokerSecurity) -> CredentialsT | None:
     return faust.SSLCredentials(context) if context is not None else None
 
 
-# Which worker gets which partitions: each as many as any other, or one more, and what it had.
+# The assignment of partitions to workers: each worker gets as many as any other, or one more, and
+# keeps those that it had.
 #
 # Faust's assignor takes nothing from a worker that has up to ceil(partitions / workers), as long as
 # there are standbys: a third worker of four partitions finds two that hold two each, and stays
-# idle. Here the active partitions are shared out first, and Faust's assignor is given that as what
-# workers had: it leaves it as it is, and adds the standbys.
+# idle. Here the active partitions are shared out first, and Faust's assignor is given the result as
+# if workers had held it: it leaves it as it is, and adds the standbys.
 
 
 class BalancedAssignor(PartitionAssignor):
@@ -106,7 +107,7 @@ def shared_out(partitions: int, held: Mapping[str, CopartitionedAssignment]) -> 
     """
     actives = dict(_without_doubles(partitions, held))
     share, more = divmod(partitions, len(actives))
-    # Those that have most have one more: they need not give it up.
+    # The workers that have most keep one more, so that they need not give it up.
     by_most = sorted(actives, key=lambda member: (-len(actives[member]), member))
     shares = {member: share + (place < more) for place, member in enumerate(by_most)}
     for member in by_most:

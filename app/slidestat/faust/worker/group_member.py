@@ -35,7 +35,7 @@ from slidestat.log import log_event, log_exception
 
 # The state of a worker that learnt that others have its partitions, until a rebalance tells so.
 
-# As long as a group may take to let a worker know that it was removed.
+# The longest time until a group lets a worker know that it was removed.
 _REBALANCE_S = 3 * SESSION_TIMEOUT_S
 _SUPERSEDED = SlidestatError(
     "Another worker writes to this worker's changelog, and is in no group with it.",
@@ -96,7 +96,7 @@ _CAUGHT_UP_EVERY_S = 30.0
 _RIVAL_CHECK_S, _RAREST_RIVAL_CHECK_S = 10.0, 320.0
 _MOVER_CHECK_S = 1.0
 
-# Of the minute after which the group would continue without this worker.
+# Part of the minute after which the group would continue without this worker.
 _REVOKED_S = 20.0
 
 
@@ -332,7 +332,8 @@ class GroupMember:
             self._wait_superseded(error)
             return {}
         except BaseException as error:
-            # What was taken for writing is not written: the next flush must not commit it.
+            # The rows that were taken for this flush are not written: the next flush must not
+            # commit them.
             if isinstance(error, Exception):
                 await self._crash(error)
             else:
@@ -403,7 +404,8 @@ class GroupMember:
         for pipeline in self._pipelines:
             await pipeline.partitions.opened()
         self._superseded.rebalanced()
-        # So must provisional emissions, or expire: they would replace those of the next worker.
+        # Provisional emissions must be sent, or expire: they would replace those of the next
+        # worker.
         async with self._looking_ahead:
             pass
         await asyncio.to_thread(give_back_memory)
@@ -411,7 +413,7 @@ class GroupMember:
     async def _ready(self, *_args: Any, **_kwargs: Any) -> None:
         held, rebalances = self._held_partitions(), self.app.rebalancing_count
         if not self._may_change_statistics:
-            # Until a partition is open, what is stored answers.
+            # The stored state answers until the partition is open.
             self._answer(held)
         try:
             for pipeline in self._pipelines:
@@ -521,7 +523,7 @@ class GroupMember:
             try:
                 keys = await asyncio.to_thread(listed.read)
             except SlidestatError as error:
-                # Those of before are expected until it can be read again.
+                # The keys that were read before are expected until the file can be read again.
                 if (text := f"{error.message} {error.advice}") != self._told_of_keys.get(topic):
                     log_event("expected keys unknown", text, topic=topic)
                 self._told_of_keys[topic] = text

@@ -49,7 +49,7 @@ def _of_the_c_library(name: str) -> Any | None:
     return getattr(ctypes.CDLL(None), name, None)
 
 
-# How many files a worker may have open: RocksDB's tables, and every connection, are one each.
+# Open files: each of RocksDB's tables, and each connection, is one.
 
 # Enough for hundreds of partitions; more costs whatever walks over all numbers of descriptors.
 WANTED_FILES = 65_536
@@ -62,7 +62,7 @@ def raise_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        # Some systems have a limit of their own below the one that they report.
+        # Some systems have a lower limit than the one that they report.
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 

@@ -28,7 +28,7 @@ from slidestat.log import LogForm, json_logging, log_event
 
 # rocksdict raises plain exceptions; RocksDB begins their text with the kind of error.
 _ROCKSDB_ERRORS = ("Corruption", "IO error")
-# What rocksdict itself asks of the system, such as the folder of a database, it tells as Rust does.
+# rocksdict's own errors of the system, such as for a database's folder, have Rust's form.
 _OF_SYSTEM = re.compile(r"(?P<reason>[^\n]+) \(os error \d+\)")
 _NO_FILES = (os.strerror(errno.EMFILE), os.strerror(errno.ENFILE))
 _NO_ROOM = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT), os.strerror(errno.EFBIG))
@@ -85,10 +85,10 @@ def _no_room(data_dir: Path) -> SlidestatError:
 # It can be ended anywhere: that is what the order of its writes is for. So nothing is lost where it
 # leaves at once; the next worker reads again what was not committed.
 
-# Of the 30 s that Kubernetes grants.
+# Part of the 30 s that Kubernetes grants.
 LEAVE_S = 25.0
-# What asks a whole group of processes to end may ask each of them twice at once, as `timeout` does:
-# a signal that comes so soon after the first is the same wish.
+# A program that ends a whole group of processes may ask each of them twice at once, as `timeout`
+# does: a signal that comes so soon after the first is the same request.
 ONE_WISH_S = 0.25
 _SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
@@ -114,7 +114,7 @@ class LeavingWorker(faust.Worker):
             if monotonic() - asked >= ONE_WISH_S:
                 _leave_at_once(number)
 
-        # Not the event loop's: it may be what hangs.
+        # Python's own handlers, not the event loop's, which may be what hangs.
         for number in _SIGNALS:
             signal.signal(number, leave_if_asked_again)
         watchdog = threading.Timer(LEAVE_S, _leave_unfinished)

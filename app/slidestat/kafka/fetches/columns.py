@@ -84,7 +84,7 @@ def _decoded(encoded: bytes) -> Headers:
 _LENGTH = struct.Struct(">8xi")
 _LEADER_EPOCH = struct.Struct(">12xi")
 _FORMAT_PLACE, _FORMAT = 16, 2
-# Of what follows the length, in any format.
+# The size behind the length field, in any format.
 _LEAST_SIZE = 14
 _COUNT = struct.Struct(">57xi")
 _NO_RECORDS = memoryview(bytes(4))
@@ -397,7 +397,7 @@ def _take(fetched: FetchResult, max_records: int | None = None) -> FetchedColumn
     """
     if not fetched.check_assignment(fetched._topic_partition):
         return []
-    # What compaction has left of a batch may all lie before the offset that was asked for.
+    # Compaction may have left only records before the requested offset in this batch.
     while fetched.has_more():
         first = fetched._partition_records.next_fetch_offset
         try:

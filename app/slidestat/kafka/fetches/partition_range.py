@@ -102,7 +102,7 @@ class _RangeReader:
             if fetched:
                 columns = cast(FetchedColumns, fetched[self._place]).before(self._wanted.end)
                 return columns if len(columns) else None
-            # It continues after transaction markers and other offsets without records.
+            # The position moves on over transaction markers and other offsets without records.
             before, self.position = self.position, await self._consumer.position(self._place)
             if self.position > before:
                 deadline = time.monotonic() + _SILENCE_S

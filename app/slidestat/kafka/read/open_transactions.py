@@ -14,7 +14,7 @@ class OpenTransactions:
     """
 
     def __init__(self) -> None:
-        # Of each partition that waits: up to where it can be read, and since when it was so, or
+        # For each partition that waits: up to where it can be read, and since when that is so or
         # when it was last logged.
         self._stuck: dict[tuple[str, int], tuple[int, float]] = {}
 

@@ -73,7 +73,7 @@ def headers_of(message: Message) -> Headers:
     error, once, and then gives what ends the process of whoever looks at it.
     """
     try:
-        # Its types allow a mapping, and there is none.
+        # confluent-kafka's types allow a mapping, which it never gives.
         return cast(Headers, message.headers() or ())
     except SystemError:
         message.set_headers([])

@@ -127,7 +127,7 @@ class TopicReader(ABC, Generic[Read]):
         return ends
 
     def _read(self, message: Message, ends: dict[int, int]) -> Read | None:
-        # None only for records not yet sent, as the types have it.
+        # By their types these are None for records that are not sent yet.
         partition, offset = message.partition() or 0, message.offset() or 0
         kafka_error = message.error()
         if kafka_error is not None:
@@ -153,7 +153,7 @@ class TopicReader(ABC, Generic[Read]):
             return
         if not passes(kafka_error):
             self._lost = kafka_error.str()
-        # Of one broker of several, too, if the client had no use for the others so far.
+        # The code also comes for one broker of several, if the client has not used the others yet.
         self._is_cut_off |= kafka_error.code() == KafkaError._ALL_BROKERS_DOWN
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 Records that have a letter (late, dead) are left out; all others must have been counted. The events
 of a key go through one Python worker in order of time, which recomputes each of its windows and has
-no more of them at once. An emission is judged by the declaration whose fingerprint it has. Of a
+no more of them at once. An emission is judged by the declaration whose fingerprint it has. For a
 referee, a key is a stream over all partitions (`emissions.py`).
 """
 
@@ -53,7 +53,8 @@ from slidestat.spark.lake.wire_columns import struct_type
 
 # Enough to see how far the records before them had come.
 _FIRST_RECORDS = 32
-# So many letters are brought to each task, rather than records to them: some 40 MB.
+# With fewer letters than this they are brought to each task, rather than records to them: some 40
+# MB.
 _BROADCAST = 500_000
 
 
@@ -165,8 +166,8 @@ class AuditedSource:
 @dataclass(frozen=True)
 class ReadSource:
     """A source as it was read by each of `readings`: `rows` of `reading_columns`, and what they
-    tally, by the number of the reading and the partition. Of partitions that `lack` records the
-    first ones are gone.
+    tally, by the number of the reading and the partition. Partitions that `lack` records lack the
+    first ones.
     """
 
     readings: Sequence[Declaration]
@@ -231,7 +232,7 @@ def _complete_from(declaration: Declaration, newest_of_first: int | None) -> int
     return newest_of_first + 2 * (lateness + max(1_000, lateness // 8)) + 1
 
 
-# What both a run and an emission have.
+# Fields that both a run and an emission have.
 _COMMON = ("event_key", "at")
 # The share of a sample of keys is given to the millionth.
 _PARTS = 1_000_000
@@ -243,8 +244,8 @@ class Audit:
 
     `declared` is the topology in plain tables: emissions without a fingerprint are judged by it,
     others by their own declarations. `allow_loss` leaves out the windows whose events the broker
-    has deleted. Of a `sample` below 1 the figures of so large a share of keys are recomputed, by a
-    hash of each: the same keys in every audit; all records are accounted for in any case.
+    has deleted. With a `sample` below 1 the figures of this share of keys are recomputed, by a hash
+    of each: the same keys in every audit; all records are accounted for in any case.
 
     `since_last` continues from the last audit: what has come since is audited, from the events that
     its windows have, and the report is of all audits together. `say` gets a message where all is
@@ -349,7 +350,7 @@ class Audit:
         last: Progress | None,
     ) -> DataFrame:
         """Return the findings about what was emitted by declarations with the reading `number`."""
-        # Of a key that all of them publish nothing is due, and nothing is to be recomputed.
+        # For a key that all of them publish, nothing is due and nothing is to be recomputed.
         publish = set.intersection(*(set(one.publish) for one in group.values()))
         events = read.events(number).where(~f.col("event_key").isin(*publish))
         if isinstance(emissions, AuditedRankings):

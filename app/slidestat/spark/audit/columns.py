@@ -58,10 +58,10 @@ Units = npt.NDArray[Any]
 _LARGEST = 2**53
 # Half of the smallest double is 2.5e-324.
 _READ_AS_ZERO = -325
-# As many digits are less than 2^53 units.
+# Numbers of this many digits are less than 2^53 units.
 _DIGITS = 15
 _PLAIN = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"
-# So many numbers below 2^53, and so many products of halves of 27 bits, add up below 2^63.
+# This many numbers below 2^53, and this many products of halves of 27 bits, add up below 2^63.
 _TOGETHER = 256
 _HALF = 27
 
@@ -179,7 +179,7 @@ def _units_of_any(texts: list[str]) -> tuple[Units, int]:
     places = max(0, *(-int(decimal.exponent) for decimal in decimals))
     units = [
         (-1 if decimal.sign else 1)
-        * int(Decimal((0, decimal.digits, 0)))  # Of any number of digits, as no text is read.
+        * int(Decimal((0, decimal.digits, 0)))  # Any number of digits, as no text is parsed.
         * 10 ** (places + int(decimal.exponent))
         for decimal in decimals
     ]
@@ -200,7 +200,8 @@ class Column:
     """A column of the values that events have in a field, in the order of their times; an event may
     have none.
 
-    Of a pair of numbers it has the first, and `by` is the column of the second, of the same events.
+    For a pair of numbers it has the first, and `by` is the column of the second, of the same
+    events.
 
     Memory: 8 bytes an event, and of each that has something 16 for a number, 8 for an item, 40 for
     a pair; each different item once.
@@ -209,7 +210,7 @@ class Column:
     def __init__(self, *, is_item: bool, is_pair: bool = False) -> None:
         self.is_item = is_item
         self.by = Column(is_item=False) if is_pair else None
-        # How many there are before each event, and before the next one.
+        # The number of values before each event, and before the next one.
         self._before = GrowingArray(np.zeros(1, np.int64))
         self._doubles = GrowingArray(np.zeros(0, np.float64))
         self._numbers = ExactNumbers()

@@ -1,7 +1,7 @@
 """A topology's declaration as an audit needs it: plain tables, nothing of the streaming side.
 
 An audit recomputes a worker's output; so it takes the declaration, and shares no code with the
-worker. That of a referee is the declaration of its topology, with the streams that it answers for.
+worker. A referee's declaration is that of its topology, with the streams that it answers for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ ColumnName = tuple[tuple[Path, ...], bool, str]
 # The window of a figure: the name of one of the calendar, or window_ms, and window_events.
 WindowPlace = tuple[int | str | None, int | None]
 
-# What a topology publishes that has one state a partition, in place of keys.
+# The `publish` of a topology that has one state a partition, in place of keys.
 _WHOLE_PARTITIONS = "partition"
 
 UNMARKED = ""
@@ -275,12 +275,12 @@ def labels_of(declarations: Iterable[Declaration]) -> list[str]:
     return list(dict.fromkeys([*labels, *(it.name for d in known for it in d.derived)]))
 
 
-# Which declaration was in charge of which ticks: where its emissions must be, if any is missing.
+# The ticks for which each declaration is responsible: its emissions must be there.
 #
-# A partition's emissions come tick by tick, so a declaration is in charge from its first tick to
-# that of the next one. Between two that emit at different intervals, the ticks after the last of
-# the one and before the first of the other are in no charge: which of the two would have emitted is
-# not known.
+# A partition's emissions come tick by tick, so a declaration is responsible from its first tick to
+# that of the next declaration. Between two that emit at different intervals, no declaration is
+# responsible for the ticks after the last of the one and before the first of the other: it is not
+# known which would have emitted.
 
 FOREVER_MS = 2**62
 
@@ -350,12 +350,12 @@ def without(charges: Sequence[Charge], absences: Iterable[Charge]) -> tuple[Char
 # A figure is judged by the error that it states. So that a worker cannot make any figure right by
 # stating a larger one, what it states is held to the parameters that were declared.
 
-# Of terms for what doubles round, which come on top of what is declared; the largest is 2^-30.
+# Allowed for the rounding of doubles, on top of the declared terms, of which the largest is 2^-30.
 _ROUNDING = 2.0**-29
-# So many units of the last decimal place that values are kept to may a figure be off; a variance so
-# many squares of a unit, and units of a deviation.
+# A figure may be off by this many units of the last decimal place that values are kept to; a
+# variance by this many squares of a unit, and units of a deviation.
 _UNITS = 4
-# What epsilon is of, where it is not of the figure itself.
+# The quantity that epsilon is a share of, where it is not the figure itself.
 _OF_EPSILON = {
     **dict.fromkeys(("quantile", "rank_quantile", "top", "item_counts"), "share_error"),
     **dict.fromkeys(("net_sum", "sum_histogram"), "magnitude_error"),

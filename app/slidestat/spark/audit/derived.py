@@ -34,9 +34,9 @@ _COMPUTE: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     exp.Mul: operator.mul,
     exp.Div: operator.truediv,
 }
-# Of what the error of a derived figure is a share.
+# The error of a derived figure as a share of its bounds.
 OF_BOUNDS = "of its bounds"
-# Of exact figures that are recomputed in doubles, or with 80 digits.
+# Exact figures that are recomputed in doubles, or with 80 digits.
 _ROUNDED, _SLACK = frozenset(("norm", "deviation")), Fraction(1, 10**6)
 
 
@@ -57,7 +57,8 @@ def _value(tree: Any, parts: Sequence[Exact]) -> Fraction | None:
         case exp.Null():
             return None
         case exp.Literal():
-            # As in all declarations: the double next to it, but from 2^53 to 2^100 what is written.
+            # All declarations read the nearest double, but from 2^53 to 2^100 the number as
+            # written.
             is_exact = tree.this.isdigit() or EXACT <= float(tree.this) < MOST_WHOLE
             return Fraction(tree.this if is_exact else float(tree.this))
         case exp.Column():
@@ -151,7 +152,7 @@ def figure_in(label: str, window: int | str | None, window_events: int | str | N
     )
 
 
-# Of more figures, not all combinations of bounds are looked at.
+# With more figures than this, not all combinations of bounds are tried.
 _MOST_COMBINED = 6
 
 
@@ -301,7 +302,7 @@ def _is_exact(key: ExactKey, statistic: DeclaredStatistic, window: slice, exact:
 
 
 def _identity(figure: Figure) -> tuple[object, ...]:
-    # Of a sequence, lengths are numbers of it, as the declaration has them.
+    # The windows of a sequence are lengths in its numbers, as the declaration has them.
     return (
         *(figure.statistic, figure.window or figure.window_ms or figure.window_events),
         *(figure.quantile, figure.at_least, figure.below, figure.item),

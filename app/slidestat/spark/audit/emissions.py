@@ -13,7 +13,7 @@ from slidestat.spark.audit.declaration import FOREVER_MS, Charge, Declaration, T
 from slidestat.spark.audit.progress import Progress, per_partition
 from slidestat.spark.lake.lake import Dataset, Lake, declaration_mark, is_unreadable
 
-# Beyond all times and numbers of a sequence; Kafka's partitions are numbered in 32 bits.
+# Beyond all times and numbers of a sequence; Kafka's partition numbers have 32 bits.
 _LATEST_MS = 2**60
 _LARGEST_PARTITION = 2**31 - 1
 _SAME = ["source_partition", "event_key", "window_end_ms", "value"]
@@ -46,11 +46,11 @@ class AuditedEmissions:
     def _own_rows(self) -> DataFrame:
         return self._all.where(f.col("topology") == self.lake.topology).select(
             f.col(self.of).alias("event_key"),
-            # As of the raw records: keys of another width would not meet.
+            # The type of the raw records: keys of another width would not meet.
             f.col("source_partition").cast("int").alias("source_partition"),
             "source_offset",
             "window_end_ms",
-            # What a backfill wrote was on no topic; it is in the order of the records.
+            # The rows of a backfill were on no topic; they are in the order of the records.
             f.coalesce("record_offset", "source_offset").alias("place"),
             declaration_mark().alias("declaration"),
             "value",
@@ -233,8 +233,8 @@ class AuditedAnswers(AuditedEmissions):
                 f"{self.lake.data(self.dataset)} has no final answer of {self.lake.topology!r}.",
                 "Let all parties come to a tick, ingest again, then audit.",
             )
-        # What a party has published up to a tick has the events before it. Where a clock of that
-        # very tick is gone, by compaction, the next one means the same and more.
+        # A party's states up to a tick have the events before it. Where a clock of that very tick
+        # is gone, by compaction, the next one means the same and more.
         clocks = self._clocks()
         first_after = f.min(f.when(f.col("tick") >= last, f.struct("tick", "offset")))
         found = clocks.groupBy("party").agg(

@@ -1,8 +1,8 @@
 """The exact figures of one key over any window, recomputed from its events.
 
 Sums are of integers, in units of the smallest decimal place that occurs, so nothing is rounded; a
-mean, a variance and a root are fractions. What is picked from the values (extremes, quantiles) is
-of their doubles, as JSON numbers are read.
+mean, a variance and a root are fractions. Extremes and quantiles are picked from the doubles of the
+values, as JSON numbers are read.
 """
 
 import json
@@ -450,7 +450,7 @@ def _is_of(figure: Figure, column: Column, values: slice) -> npt.NDArray[np.bool
     for edge, holds in ((figure.at_least, True), (figure.below, False)):
         if edge is None or abs(edge) < EXACT:
             continue
-        # Of those whose double is the edge some may lie below it.
+        # Values whose double is the edge may lie below it.
         for place in np.flatnonzero(doubles == edge).tolist():
             inside[place] = (column.value(values.start + place) >= edge) is holds
     return inside

@@ -35,7 +35,7 @@ from slidestat.spark.audit.exact_key import Exact, ExactKey
 from slidestat.spark.audit.verdict import Verdict, is_known, judge, violation_of_sample
 from slidestat.synopses.core.arrays import Integers
 
-# Before any event that there may be.
+# A time before any event.
 BEFORE_ALL = -(2**61)
 NOT_EMITTED, NOT_TRUE = "not emitted", "the newest record is not true"
 
@@ -143,8 +143,8 @@ class KeyJudge:
         for silence in self.declaration.silences:
             emptied = [self.declaration.emptied_at(times, silence)]
             if self.declaration.is_of_referee:
-                # It goes by what is published at ticks: of the last event it knows only the tick
-                # after it, so it answers also where a window may still have the event.
+                # A referee knows only what is published at ticks: of a party's last event, the tick
+                # after it. So it answers also where a window may still have the event.
                 emptied = [self.declaration.emptied_at(ticks - 1, silence)]
                 if self.declaration.emit != "events" and not isinstance(silence, str):
                     emptied.append((ticks + silence) // every * every)
@@ -212,7 +212,7 @@ class KeyJudge:
         if may_hold and self.declaration.emit != "change":
             has_reason = self._is_due(key.times, tick)
         elif begins and may_hold is False and (is_first or is_known):
-            # Of a key that was forgotten, the newest record may be one in which it holds.
+            # The newest record of a forgotten key may be one in which the condition holds.
             has_reason = self._having is not None and self._having.may_hold_of_nothing
         elif begins or not is_known or before is None or may_hold is None:
             has_reason = True
@@ -252,7 +252,7 @@ class KeyJudge:
         if holds:
             is_told = may_hold is not False and self._is_true(key, newest, tick)
         else:
-            # Of figures with an error it may be that the condition still could hold.
+            # Figures with an error: the condition still could hold.
             is_told = not (holds is False and is_certain and may_hold)
         return "" if is_told else NOT_TRUE
 
@@ -400,7 +400,7 @@ class KeyJudge:
             seen = key.in_partitions([partition_of(party) for party in emission.parties])
         if emission.provisional:
             provisional, seen = True, key.until(emission.source_offset)
-            # What came after that record is left out; of what is dropped already it cannot be.
+            # Later records are left out; those that are dropped already cannot be.
             is_of_all = key.bygone.last_offset <= emission.source_offset
         if self._is_marked:
             for violation in _without(self._expected, emission):
@@ -725,19 +725,20 @@ class RunningAudit:
         self._judge = judge
         self._mark = mark
         self._key = ExactKey.without_events(judge.declaration)
-        # Of a referee's, how many events there were when some were dropped last.
+        # For a referee's key: the number of events when some were dropped last.
         self._kept = 0
-        # Of the last event.
+        # The number of the last event.
         self._number = 0
         # Ticks at which the key is to be emitted, and was, as far as they are not settled.
         self._wanted: set[int] = set()
-        # Those of them at which a record must be there; and the last event before they were noted.
+        # Ticks of `_wanted` at which a record must be there; and the last event before they were
+        # noted.
         self._must: set[int] = set()
         self._before = BEFORE_ALL
         self._emitted: set[int] = set()
-        # Those of its own declaration that are sure.
+        # Ticks of `_emitted` by its own declaration that are sure.
         self._sure: set[int] = set()
-        # Of a tick that may have further ones.
+        # Emissions of a tick that may have further ones.
         self._waiting: list[Emitted] = []
         # The records of ticks that are not looked at yet, and the newest before; and up to where
         # ticks were looked at.
@@ -800,7 +801,7 @@ class RunningAudit:
 
     def _settle(self, until_ms: int, *, is_end: bool = False) -> Iterator[Finding]:
         """Judge what was emitted, or was not, at the ticks before `until_ms`."""
-        # What is due after the last event is known when the next one comes.
+        # It is known what is due after the last event only when the next one comes.
         sure_ms = min([until_ms, *(last + 1 for last in self._key.times[-1:].tolist())])
         ready = [one for one in self._waiting if one.tick < until_ms]
         self._waiting = [one for one in self._waiting if one.tick >= until_ms]

@@ -62,7 +62,7 @@ _, _OFF = BY_CHANCE
 class Written(NamedTuple):
     """Bounds from the rankings of one name, by tick: the least figure that a key may have so that
     it is before a listed one, float64[n], and the last listed figure; -inf and None where places
-    are to spare. Of the smallest, `least` is of negative figures.
+    are to spare. Where the smallest lead, `least` is of negative figures.
     """
 
     ticks: Integers
@@ -76,8 +76,8 @@ def _sign(ranking: DeclaredRanking) -> int:
 
 class Claim(msgspec.Struct, frozen=True, array_like=True):
     """The exact figure of a key at a tick: whether it exists and its condition holds, None if that
-    is not known. Of the smallest, the figure is negative; `is_exact` if no double is nearer to
-    another number. A key is counted among those that surely have a place, and that may have one.
+    is not known. Where the smallest lead, the figure is negative; `is_exact` if no double is nearer
+    to another number. A key is counted among those that surely have a place, and that may have one.
 
     Without a key: the counts of others, which are before none that is listed.
     """
@@ -150,7 +150,7 @@ class _Asked:
 
 class KeyInRankings:
     """The audit of one key in the rankings of one declaration, while its events go by in order of
-    time (`RunningAudit`). What `counts` has grows instead of a claim of each key.
+    time (`RunningAudit`). With `counts`, these grow instead of a claim of each key.
     """
 
     def __init__(
@@ -324,7 +324,7 @@ class KeyInRankings:
             yield Finding(key, tick, figure=figure, verdict=verdict, violation=verdict.violation)
 
 
-# What keys have claimed at a tick, compared with the record.
+# The claims of keys at a tick, compared with the record.
 
 
 def judged_ranking(
@@ -489,7 +489,7 @@ def audited_rankings(
         mark: {name: _written(rows) for name, rows in of.items()} for mark, of in known.items()
     }
     known_ticks: dict[str, dict[str, list[int]]] = {}
-    # Which should be there is not known where parties were absent.
+    # Where parties were absent it is not known which records should be there.
     if not emissions.absences():
         for row in emissions.ticks().distinct().orderBy("window_end_ms").collect():
             of_mark = known_ticks.setdefault(row.declaration, {})

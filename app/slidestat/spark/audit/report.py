@@ -87,7 +87,7 @@ class AuditReport(msgspec.Struct, frozen=True):
     sample: float = AUDITED_SHARE
     published: list[str] = []
     of_rankings: bool = False
-    # Of no use to a person: an audit that can be gone on from has one.
+    # Useless to a person: an audit that can be continued has one.
     progress: Progress | None = None
 
     @property
@@ -106,7 +106,7 @@ def report_of(
     judged: list[Judged],
 ) -> AuditReport:
     rows = spark.read.schema(struct_type(FigureRow)).parquet(lake.data(AUDIT))
-    # Of emissions that are missing or strange, the statistic is null.
+    # The statistic of missing and of strange emissions is null.
     groups = (
         rows.groupBy("statistic")
         .agg(
@@ -127,7 +127,7 @@ def report_of(
     sure = {s.label: least_confidence(s) for d in declarations for s in d.statistics}
     others, summaries = 0, []
     for row in sorted(groups, key=lambda row: order.get(row.statistic, len(order))):
-        # Not less than declared, whatever the figures' own fields promise.
+        # The declared confidence at least, whatever the figures' own fields promise.
         confidence = max(row.confidence or 0.0, sure.get(row.statistic, 1.0))
         excused = row.statistic is not None and confidence < 1
         if row.statistic is None or excused:
@@ -185,7 +185,7 @@ def _line(row: Row) -> str:
 # An audit's outcome on the terminal.
 
 _WIDTH = 110
-# Nothing in the topic, the lake or a checkpoint tells a state that was seeded from one of records.
+# Nothing in the topic, the lake or a checkpoint distinguishes a seeded state from one of records.
 _OF_SEEDS = "windows that begin before a `slidestat seed` fail, too: the topic lacks those events"
 
 

@@ -71,7 +71,7 @@ def nearest(number: int | float | Fraction) -> float:
 
 _OUTSIDE, _OFF = "outside its bounds", "more off than promised"
 BY_CHANCE = (_OUTSIDE, _OFF)
-"""What a statistic that chance enters may do now and then."""
+"""The misses that a statistic of chance is allowed."""
 
 _MOST_TIMES = 1e100
 # Values of these kinds may be whole numbers from 2^53 on.
@@ -121,7 +121,7 @@ def judge(
         allowed = _allowed(key, statistic, figure, window, nearest, events)
         if not is_at_most(off, allowed):
             violation = _OFF
-        # From so many times the promise on it is reported.
+        # At most this many times the promise is reported.
         used = min(quotient(off, allowed), _MOST_TIMES) if allowed[0] else None
         observed = None if used is None else used * promised
     return Verdict(exact, events, unit, promised, observed, violation)
@@ -154,7 +154,7 @@ def _exact(
 ) -> Exact:
     if statistic.kind != "age_of_last":
         return key.exact(statistic, figure, window)
-    # One beyond the window may be given, too.
+    # The event before the window may be given, too.
     return key.age(statistic, window, end_ms, beyond=figure.estimate is not None)
 
 

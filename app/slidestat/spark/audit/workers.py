@@ -121,8 +121,9 @@ class Bounds(NamedTuple):
 _UNBOUNDED = Bounds(-FOREVER_MS, -FOREVER_MS)
 
 
-# What an audit reads of a key, in this order: runs of events by their first event, emissions at
-# their windows' end and before the events of that moment; and their places on the topic.
+# The columns by which an audit reads a key, in this order: runs of events by their first event,
+# emissions at their windows' end and before the events of that moment; and their places on the
+# topic.
 SORTED_COLUMNS = ("source_partition", "event_key", "at", "is_event", "place")
 FINDINGS_TOGETHER = 4_096
 _Place = tuple[int, str]

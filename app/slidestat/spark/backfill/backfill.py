@@ -180,8 +180,8 @@ def backfill(topology: Topology, history: History, partitions: int = 1) -> DataF
 
 def of_history(declared: Declared) -> Topology:
     """Return the topology that counts the events of history: a referee's parties, or the topology
-    itself without its rankings, which are their referee's. What leads at a tick is of all keys of a
-    partition, which may be spread over tasks.
+    itself without its rankings, which are their referee's. The leading keys of a tick are those of
+    a whole partition, which may be spread over tasks.
     """
     return (
         declared.of if isinstance(declared, Referee) else replace(declared.answering, rankings=())
@@ -208,7 +208,7 @@ def _with_keys(
     )
 
 
-# What a referee of the partitions answers.
+# The answers of a referee of the partitions.
 
 
 def answered(referee: Referee, published: DataFrame) -> DataFrame:
@@ -269,7 +269,7 @@ class _Answers:
         )
         if effects.dead_letters:
             raise RuntimeError(f"a party published {effects.dead_letters[0].detail}")
-        self._processor.snapshot()  # What has changed is kept for it.
+        self._processor.snapshot()  # Keeps what has changed.
         if effects.emissions:
             yield emitted(self._topic, self._number, self._declared_by, effects.emissions)
 
@@ -286,8 +286,8 @@ def fill_lake(
     split_hot_keys: bool = False,
 ) -> Filled:
     """Write what `backfill` gives into the folders of a topology in a lake, as an ingest of its
-    topics does. Of a referee, for records of its topology's source: its answers or rankings, what
-    its parties publish, and their letters.
+    topics does. For a referee, the records of its topology's source give its answers or rankings,
+    the synopses of its parties, and their letters.
 
     Raises SlidestatError for folders that are not empty, while another job writes to them, for
     history that cannot be read or counted, if no record could be counted, and for a key that lies
@@ -333,9 +333,9 @@ def _fill(
             topology, history, partitions, folder, split_hot_keys=split_hot_keys
         ) as spread:
             written = spread.written
-            if is_answered:  # What the parties would emit is of no use to it.
+            if is_answered:  # Its parties' emissions are of no use to it.
                 written = written.where(f.col("topic") != topology.output_topic)
-            # What the tasks have left to Spark has no emission.
+            # Rows that the tasks have left to Spark have no emission.
             is_left = places[output] == of_tasks
             rows = unread_rows(written) if is_left else rows_of(output, written)
             _write(rows.withColumn("dataset", kind_of[f.col("record_topic")]), of_spark, "dataset")

@@ -132,9 +132,10 @@ def _text(column: pa.Array) -> pa.Array:
     return plain.cast(pa.string())
 
 
-# Which keys of a history are hot, and where it is cut (`stretches.py`).
+# The hot keys of a history, and where it is cut (`stretches.py`).
 
-# So many stretches for what one task should have, where each is then so many spans long; else one.
+# This many stretches for each task's share of the rows, if a stretch is then this many spans long;
+# else one.
 _STRETCHES = 4
 _LONG = 4
 

@@ -33,7 +33,7 @@ from slidestat.spark.lake.lake import EVENT_KEY, Dataset, rows_of
 from slidestat.spark.lake.wire_columns import arrow_schema
 
 _NUMBERS = ("estimate", "lower", "upper")
-# So many of what all rows share are made at once.
+# Rows for which the shared fields are made at once.
 _SHARED_ROWS = 4_096
 
 
@@ -67,7 +67,7 @@ class EmissionColumns:
         model = self._models.get(id(said.model))
         if model is None:
             model = _Model(said, self._schema, self._own)
-            # It keeps the model, so no other one gets its id.
+            # Keeps the model, so that no other one gets its id.
             self._models[id(said.model)] = model
         for start in range(0, len(records), _SHARED_ROWS):
             rows = slice(start, start + _SHARED_ROWS)
@@ -79,7 +79,7 @@ class _Model:
 
     def __init__(self, said: EmittedNumbers, schema: pa.Schema, own: Mapping[str, Any]) -> None:
         self._schema, self._model = schema, said.model
-        # As it is on the wire: what is left out there is null to who reads it.
+        # The form on the wire: a field that is left out there is null to its reader.
         wire = msgspec.json.decode(msgspec.json.encode(said.model))
         figures = wire.pop("figures")
         self._count = len(figures)
@@ -234,7 +234,7 @@ class EmissionFiles:
         date = datetime.fromtimestamp(self._day * _DAY_MS / 1_000, UTC).date()
         folder = self._folder / f"date={date}" / "batch=0"
         folder.mkdir(parents=True, exist_ok=True)
-        # As Spark writes them: so a lake has one sort of files.
+        # Spark's own form and names, so that a lake has one sort of files.
         return pq.ParquetWriter(
             folder / f"part-{uuid.uuid4()}.zstd.parquet",
             schema,

@@ -124,7 +124,7 @@ def _require_all(path: str, urls: Iterable[str]) -> None:
 
 def ranked(urls: Iterable[str]) -> dict[str, int]:
     """Return URLs without escapes, each with its rank."""
-    # What names a file to Hadoop has one slash, or two and a host.
+    # Hadoop names files with one slash, or with two and a host.
     plain = sorted({unquote(url).replace(":///", ":/", 1) for url in urls})
     return {url: rank for rank, url in enumerate(plain)}
 
@@ -179,7 +179,7 @@ def pieces(
     others = {url: rank for url, rank in urls.items() if not is_here(url)}
     if not others:
         return found
-    # Of Spark's ways to read whole files this one hands them over one by one.
+    # This is the way of Spark to read whole files that hands them over one by one.
     paths = ",".join(map(_pattern_of, others))
     whole = spark.sparkContext.binaryFiles(paths, len(others)).mapPartitions(
         partial(_read_whole, records, others, format, partitions)
@@ -219,7 +219,8 @@ def _size(path: Path) -> int:
 
 def _tasks(spark: SparkSession, files: Sequence[Part]) -> Tasks:
     """Give files out to tasks, as Spark does: so that each core has some, a large one in shares,
-    and small ones together. Those are of ranks that follow each other: nothing lies between them.
+    and small ones together. Small files together have ranks that follow each other: nothing lies
+    between them.
     """
     sizes = [max(part.file.size, _OPEN_BYTES) for part in files]
     fair = sum(sizes) / spark.sparkContext.defaultParallelism

@@ -1,8 +1,8 @@
 """History as the records of a topic: Parquet, CSV or JSON, or the topic itself.
 
-Whatever the form of history, the result is what a worker would have read, each partition's records
-in one task, in order. They come by columns, for a row of Spark's costs as much as all that is
-computed of it.
+In every form of history the result is what a worker would have read, each partition's records in
+one task, in order. They come by columns, for a row of Spark's costs as much as all that is computed
+of it.
 """
 
 import logging

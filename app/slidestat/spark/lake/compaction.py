@@ -133,8 +133,8 @@ class Compaction:
         """
         files = LakeFiles(self.spark)
         if self.lake.tables(self.spark) is Tables.DELTA:
-            # Its log alone would let an ingest continue, but not on a local disk or on S3: there
-            # two drivers may both make a commit of the same number, and one of them is lost.
+            # Delta's log alone would let an ingest continue, but not on a local disk or on S3:
+            # there two drivers may both make a commit of the same number, and one of them is lost.
             with self._locked() as lock:
                 done = [self._optimize(lock, dataset) for dataset in Dataset]
             return [compacted for compacted in done if compacted.dates]

@@ -25,8 +25,8 @@ _COMPRESSION = "zstd"
 @dataclass(frozen=True)
 class DeltaTable:
     """The Delta table of a folder, which may not be there yet; batches are those of an
-    `application`. What reads or writes it raises SlidestatError for a session without Delta Lake;
-    looking whether it is there needs none.
+    `application`. Reading or writing it raises SlidestatError in a session without Delta Lake;
+    looking whether it exists does not.
     """
 
     spark: SparkSession

@@ -136,7 +136,7 @@ class LakeFiles:
 def _told(path: str) -> Iterator[None]:
     try:
         yield
-    except PySparkException as error:  # What PySpark has an error for, such as a colon in a name.
+    except PySparkException as error:  # PySpark has an error for it, such as a colon in a name.
         said = str(error).partition("\n")[0]
         raise SlidestatError(f"{path} cannot be used: {said}.", _RENAME_ADVICE) from error
     except Py4JJavaError as error:

@@ -287,7 +287,7 @@ class Ingest:
     def _existing(self) -> Sequence[tuple[Dataset, TopicState]]:
         found = []
         for dataset, topic in self.topics.items():
-            # Not all topologies have these topics, nor has one with emissions rankings.
+            # Only some topologies have these topics; rankings come only without emissions.
             is_of_some = dataset in (Dataset.SYNOPSES, Dataset.ALERTS) or (
                 dataset is Dataset.RANKINGS and Dataset.STATISTICS in self.topics
             )
@@ -366,7 +366,7 @@ class Ingest:
                 f.count(f.lit(1)).alias("records"),
                 f.count_if(is_unreadable(dataset)).alias("unreadable"),
             )
-            # One file a date, not one for each partition of the topic and date.
+            # One file for each date, not one for each partition of the topic and date.
             parted = counted.repartition(min(tasks, write_tasks(self.spark)), "date")
             if table is None:
                 replace_batch(parted, batch, self.lake.data(dataset))

@@ -45,7 +45,7 @@ class Dataset(StrEnum):
     RANKINGS = "rankings"
 
 
-# What a record of a dataset should be; a synopsis is bytes.
+# The type of a dataset's records; a synopsis is bytes.
 _STRUCTS: dict[Dataset, type[msgspec.Struct]] = {
     Dataset.STATISTICS: Emission,
     Dataset.LATE: DeadLetterHeaders,
@@ -239,9 +239,9 @@ def _read_columns(dataset: Dataset) -> list[Column]:
         text = f.col("value").cast("string")
         record = f.from_json(text, types)
         if (numbered_struct := _NUMBERED.get(dataset)) is not None:
-            # Of a sequence the names are others and the places the same. Each record is parsed
-            # once: by a name that no text inside of it can have, as its quotation marks would be
-            # escaped.
+            # For a sequence the names are others and the places the same. Each record is parsed
+            # once: it is recognised by a name that no text inside of it can have, as its quotation
+            # marks would be escaped.
             numbered = f.from_json(text, struct_type(numbered_struct, on_the_wire=True)).cast(types)
             record = f.when(f.contains(text, f.lit(_OF_SEQUENCE)), numbered).otherwise(record)
         columns = {name: record[name] for name in types.names}

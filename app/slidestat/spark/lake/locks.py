@@ -30,7 +30,7 @@ from slidestat.spark.lake.lake import Lake
 # The file with the job that has a lake, or that asks for it, and whether that job lives.
 
 SETTLED_S = 0.3
-"""Of two that made a file at once, on a file system where both can, one stays."""
+"""If two make a file at once, on a file system where both can, one stays."""
 
 STILL_S = 30.0
 """A file that has not changed for so long has no owner."""
@@ -141,7 +141,7 @@ class LakeLock:
         self._lost: Owner | None = None
         self._ended = threading.Event()
         self._beating = threading.Thread(target=self._beat, daemon=True, name="lake lock")
-        # How many threads write now; none begins to while it is lent.
+        # The number of threads that write now; none begins to while the lock is lent.
         self._writing = 0
         self._is_lent = False
         self._turn = threading.Condition()
@@ -286,7 +286,7 @@ def locked(
             else:
                 await_end(files, path, say)
     finally:
-        # Once it has the lock: who lends it waits for that.
+        # Removed only with the lock in hand: the lender waits for that.
         if read_owner(files, _asking(path)) == owner:
             files.remove(_asking(path))
     time.sleep(SETTLED_S)

@@ -34,15 +34,15 @@ def session_of_lake(
         yield spark, lake
 
 
-# Which topics a lake has of what is declared, in the order in which they are to be read.
+# The topics that a lake has of a declaration, in the order in which they are to be read.
 
 
 def lake_topics(declared: Declared) -> dict[Dataset, str]:
     """Return the topic of each dataset; a referee has topics of its answers or rankings, and of its
     parties' synopses and letters.
 
-    What others rest on comes after them, and so is there: under statistics the synopses, with the
-    clocks of the parties, under both the letters.
+    A topic comes after the topics that rest on it, and so has all that they need: under statistics
+    the synopses, with the clocks of the parties, under both the letters.
     """
     if declared.counted is None:
         answers = Dataset.RANKINGS if declared.answering.rankings else Dataset.STATISTICS

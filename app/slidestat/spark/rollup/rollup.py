@@ -1,9 +1,9 @@
 """Synopses of many keys, partitions and hours as one: figures that no emission has.
 
 A record of a synopsis topic has the state of one key and statistic in one party (a partition), as
-it was just before a tick. Of each we take the summary of the time since the record before it, so
-that no event is in two; and summaries merge, hours into days, keys into groups, partitions into the
-whole. Each figure's bounds are those of the merged summary (`synopses.merge`).
+it was just before a tick. A rollup takes from each the summary of the time since the record before
+it, so that no event is in two; and summaries merge, hours into days, keys into groups, partitions
+into the whole. Each figure's bounds are those of the merged summary (`synopses.merge`).
 
     ticks of a key       |----1----|----2----|                   |----3----|
     windows taken        [  of 1  )[  of 2  )[        of 3                 )   at most the span
@@ -41,7 +41,7 @@ from slidestat.synopses.merge.window_summary import KINDS, read_summary
 from slidestat.text import human_duration
 
 MERGED_AT_ONCE = 4_096
-"""Of one group and window no task merges more summaries in one go."""
+"""The most summaries of one group and window that a task merges in one go."""
 
 _OF = ("topology", "statistic", "key", "party")
 _OF_ONE = ("statistic", "group", "start_ms", "end_ms")
@@ -297,7 +297,7 @@ def _table(rows: Sequence[Row]) -> Table:
     for row in rows:
         start = datetime.fromtimestamp(row.start_ms / 1_000, UTC).strftime(form)
         numbers = [_number(row[name]) for name in ("lower", "estimate", "upper")]
-        # Of a group that is null, SQL's word.
+        # SQL's word for a group that is null.
         table.add_row(
             start, escape("NULL" if row.group is None else row.group), escape(_name(row)), *numbers
         )

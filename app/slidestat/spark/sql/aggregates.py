@@ -14,7 +14,7 @@ before the newest one, its start included, as with RANGE BETWEEN that INTERVAL P
     basic_top(v, t, k)          all v that 1/k of the rows have, with how often at least and at most
 
 Rows where v is NULL (or NaN) do not count, as in SQL's own aggregates; of none, counts and sums are
-0, a quantile is NULL. What v may be is in `frame_values.py`.
+0, a quantile is NULL. `frame_values.py` says which types v may have.
 
 All but basic_top, whose items have bounds, have a form with bounds, `basic_count_bounds`, with the
 same arguments. Each has a partial form, `basic_count_partial(v, k)`: the summary of the rows of a

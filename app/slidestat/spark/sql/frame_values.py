@@ -187,7 +187,7 @@ FRACTION_DECIMALS = 6
 _FIRST_PLAIN, _FIRST_POWER = 1e-3, 1e7
 _NO_TIME = np.iinfo(np.int64).min  # NaT
 _PER_SECOND = {"s": 1, "us": 10**6, "ns": 10**9}
-# What pandas calls columns of objects that are items here, and numbers.
+# pandas' words for columns of objects that are items here, and numbers.
 _ITEMS = frozenset({"empty", "string", "bytes", "boolean", "decimal", "date"})
 _NUMBERS = frozenset({"empty", "boolean", "decimal"})
 _DECIMALS = frozenset({"empty", "decimal"})

@@ -36,7 +36,7 @@ _FIGURES: dict[str, Callable[[Any], Any]] = {
 def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) -> Foreign:
     """Make the functions of `aggregates` and `readers` known to the session's SQL.
 
-    What is no synopsis in a synopsis column is read as NULL and counted in what is returned, or,
+    A value in a synopsis column that is no synopsis is read as NULL and counted in the result, or,
     with `fail_on_foreign`, ends the query.
     """
     for name, (make, returns) in _AGGREGATES.items():

@@ -103,7 +103,7 @@ class RowReader:
         keys, values = records["key"].to_pylist(), records["value"].to_pylist()
         stamps = records["timestamp"].to_numpy()
         found, times = KeyReader(self.topology).read(values, keys, stamps)
-        # One that cannot be read comes where it was written.
+        # A record that cannot be read has the time of its timestamp.
         times = np.where((times == NO_TIME) & (stamps > 0), stamps, times)
         places = [
             own if key is None else key.encode() for key, own in zip(found, keys, strict=True)

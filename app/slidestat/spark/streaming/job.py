@@ -43,8 +43,9 @@ from slidestat.spark.lake.session import lake_topics
 from slidestat.spark.streaming.operator import PROVIDER, ROCKSDB, stream
 
 _OWNER = "slidestat.json"
-# Of files and tables; Spark would take all that are there at once. Parquet may have a hundred
-# thousand rows in a MiB, and a batch's rows, with the states of their keys, are in memory.
+# The bytes of a batch from files and tables; Spark would take all that are there at once. Parquet
+# may have a hundred thousand rows in a MiB, and a batch's rows, with the states of their keys, are
+# in memory.
 _BYTES_PER_BATCH = 16 * 2**20
 # Spark passes over files that are older than the newest one by more than this, 7 days by default:
 # what is copied with its time would be lost in silence.
@@ -64,11 +65,11 @@ _CLEANED = (
     "Rows were appended to {}, and commits of its log, or files, were cleaned away before they"
     " were read."
 )
-# By what Delta says, and Spark of a file that VACUUM deleted.
+# By Delta's error class, or by Spark's for a file that VACUUM deleted.
 _CHANGED = {
     "[DELTA_SOURCE_TABLE_IGNORE_CHANGES]": _ROWS,
     "[DELTA_SOURCE_IGNORE_DELETE]": _ROWS,
-    # It was deleted, and made again.
+    # The table was deleted and made again.
     "[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE]": _ROWS,
     "[DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE": _COLUMNS,
     "[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE]": _CLEANED,
@@ -376,7 +377,8 @@ class StreamIntoLake:
                             records = rows_of(dataset, rows.where(f.col("topic") == topic))
                             parted = records.repartition(1, "date")
                             replace_batch(parted, batch, self.lake.data(dataset))
-                # Of the batch as a whole: one that is broken off is written, and counted, again.
+                # All counts of a batch at once: a batch that breaks off is written, and counted,
+                # again.
                 counts.update({it: found[topic] for it, topic in topics.items() if topic in found})
             finally:
                 rows.unpersist()

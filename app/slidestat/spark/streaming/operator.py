@@ -45,7 +45,7 @@ def stream(
 
     `rows` is a streaming DataFrame: Spark's Kafka source, with `key`, `value`, `partition` and
     `offset`; or records of binary `key` and `value` from elsewhere; or events, with a column for
-    each field that the topology reads. Those of Kafka are counted by partition, in order of their
+    each field that the topology reads. Kafka's records are counted by partition, in order of their
     offsets. For others `partitions` (4) is the number of partitions that their keys are spread
     over, as Kafka's clients do, and within a batch they come in order of time, then of key and
     value. Whole numbers in a column of times count `unit`s: "s", "ms", "us" or "ns".

@@ -36,7 +36,8 @@ from slidestat.engine.records import NO_TIME, RecordBatch
 from slidestat.errors import SlidestatError
 
 _VERSION = 1
-# So many times, each of keys that are due, lie between one distance and the next that is twice it.
+# The keys that are due are listed by rounded times: this many between one distance and the next
+# that is twice it.
 _FINENESS = 16
 _SMALL_BYTES = 16 * 2**10
 _OTHERWISE = (
@@ -322,11 +323,11 @@ class Shard:
             self._topology,
             read_clocks(states),
             watermark,
-            # At the most: some may be of alerts that are no longer declared.
+            # At the most: some states may have alerts that are no longer declared.
             np.array([may_have_alerts(state) for state in states], bool),
             np.array([key in expected for key in keys], bool),
         )
-        # What is forgotten is looked at until it is deleted.
+        # Forgotten keys are looked at until they are deleted.
         first = np.where(due.are_closed, watermark + 1, due.first).tolist()
         every = self._topology.every_ms
         return [time if time == NOT_DUE else _rounded(time, watermark, every) for time in first]

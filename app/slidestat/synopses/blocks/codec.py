@@ -313,7 +313,7 @@ def read_numbers(
     begin = max(left, dead + 1)
     if total - 1 - dead > LIVE_LIMIT:
         return error_codes.CORRUPTED, at
-    # In each layer, one block at most has expired in part, and may take no byte.
+    # In each layer, at most one block has expired in part, and may take no byte.
     blocks = _count_blocks(head, left, dead) - bit_length(left)
     if end - at < 2 * (total - begin) + blocks:
         return error_codes.CORRUPTED, at
@@ -412,7 +412,7 @@ def _get_counts(
             above = 0
             if listed[i, PHASE] != WAITS:
                 above = threshold(layer, listed[i, PHASE], head[memory.FINENESS])
-            # What is listed, what is short and what was left out are different events.
+            # Events that are listed, short and left out are different ones.
             most = (
                 (1 << layer) - facts[layer, slot, memory.SHORT] - facts[layer, slot, memory.MISSED]
             )

@@ -74,8 +74,8 @@ def _mode_of(values: Floats) -> int:
         np.rint(peak * _SCALES[mode]) <= _MOST_UNITS
     )
     if has_too_many_units or mode == SINGLES:
-        # What fitted with fewer decimals has too many units now, or what fitted as a decimal need
-        # not be single precision: 0.1 before 2^-10.
+        # Values that fitted with fewer decimals have too many units now, or values that fitted as
+        # decimals need not be single precision: 0.1 before 2^-10.
         mode = SINGLES
         for value in values:
             while not _fits(value, mode):

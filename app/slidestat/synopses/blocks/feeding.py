@@ -1,8 +1,8 @@
 """Taking events into the blocks of a summary, each as its index says, and letting them expire.
 
-Source: Arasu and Manku 2004, section 4 and appendix A. What is kept and why is in blocks.py, what
-stands for a block in quantile_layout.py and frequent_layout.py. Cost of an event: one merge step in
-each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsilon)).
+Source: Arasu and Manku 2004, section 4 and appendix A. blocks.py says what is kept and why;
+quantile_layout.py and frequent_layout.py say what stands for a block. Cost of an event: one merge
+step in each layer up to `fresh`, half of it or less in each layer beyond; O(log(1/epsilon)).
 """
 
 import numpy as np

@@ -176,7 +176,7 @@ class FrequentParameters(BlockParameters):
 class FixedQuantileParameters(QuantileParameters):
     """Quantiles of the last `span` events, as `QuantileParameters` but for that one window alone.
 
-    Each event has a number of its own for its time. Of windows of n < span events, ranks are off by
+    Each event has a number of its own for its time. In windows of n < span events, ranks are off by
     at most epsilon min(span, events so far).
     """
 
@@ -187,7 +187,7 @@ class FixedQuantileParameters(QuantileParameters):
 class FixedRandomQuantileParameters(RandomQuantileParameters):
     """Quantiles of the last `span` events, as `RandomQuantileParameters` but for that one window.
 
-    Of windows of n < span events, ranks are off by at most epsilon of span.
+    In windows of n < span events, ranks are off by at most epsilon of span.
     """
 
     stored_kind: ClassVar[int] = memory.FIXED_RANDOM_QUANTILES
@@ -197,7 +197,7 @@ class FixedRandomQuantileParameters(RandomQuantileParameters):
 class FixedFrequentParameters(FrequentParameters):
     """Frequent items of the last `span` events, as `FrequentParameters` but for that one window.
 
-    Each event has a number of its own for its time. Of windows of n < span events, bounds lie less
+    Each event has a number of its own for its time. In windows of n < span events, bounds lie less
     than epsilon min(span, events so far) apart.
     """
 

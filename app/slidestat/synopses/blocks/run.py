@@ -224,7 +224,7 @@ def _run(
             absorb(head, state, my_times, my_payload, blocks, ahead + cuts[group + query])
             if query == query_starts[group + 1]:
                 break
-            # As if a batch ended here: an answer must not depend on whether one does.
+            # An answer must not depend on whether a batch ends here.
             state[memory.DEAD] = max(state[memory.DEAD], known_dead(head, state[memory.TOTAL]))
             for k in range(len(spans)):
                 start = query_times[query] - spans[k]

@@ -131,7 +131,7 @@ def _convert(
             continue
         facts = memory.kept_facts(fixed_head, fixed, layer, block)
         if facts[memory.TIME] > state[memory.NOW] - state[memory.TOTAL] + (block << layer):
-            # More events behind it than numbers.
+            # There are more events behind it than numbers.
             return error_codes.NUMBER_NOT_LARGER, facts[memory.TIME], facts[memory.TIME], nothing
         old = memory.kept_rows(head, blocks, layer, block, phase_of(head, left, layer, block))
         new = memory.kept_rows(fixed_head, fixed, layer, block, listed[i, codec.PHASE])

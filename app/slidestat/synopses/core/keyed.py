@@ -54,8 +54,8 @@ def drive(
 
     A kernel is given what its synopsis was `made_with`; the states, of group g the bytes
     arena[offsets[g]:offsets[g + 1]], empty for none; the columns; and its `own`. It returns (error,
-    group, its two numbers, new arena, its offsets), and what is its own. Of a query,
-    answers[0..2, query, span] receive estimate, lower and upper.
+    group, its two numbers, new arena, its offsets), and what is its own. For a query, answers[0..2,
+    query, span] receive estimate, lower and upper.
     """
     groups = len(columns.starts) - 1
     if not isinstance(states, Joined):

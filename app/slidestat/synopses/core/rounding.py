@@ -36,7 +36,7 @@ def with_rounded(figures: Floats, least: float = EXACT) -> Floats:
     estimates, lowers, uppers = figures
     if not (np.abs(lowers) >= least).any() and not (np.abs(uppers) >= least).any():
         return figures  # NaN is nothing of that sort.
-    with np.errstate(over="ignore"):  # What is next to the largest double is taken back.
+    with np.errstate(over="ignore"):  # NaN cannot be a text.
         below = np.maximum(np.nextafter(lowers, -np.inf), -float_info.max)
         above = np.minimum(np.nextafter(uppers, np.inf), float_info.max)
     return np.stack(

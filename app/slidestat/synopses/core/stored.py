@@ -56,7 +56,8 @@ class Stored(ABC, Generic[P]):
     is_checked_when_read: ClassVar[bool] = False
     """Whether decoding leaves something to `check`."""
     run_batch: ClassVar[Callable[..., Any]]
-    """What feeds and asks many of them at once, given parameters, states and a batch."""
+    """The function that feeds and asks many synopses at once, given parameters, states and a batch.
+    """
 
     def __init__(self, parameters: P, data: bytes, now: int) -> None:
         self._parameters = parameters
@@ -164,7 +165,7 @@ class Estimating(Stored[P]):
     def query(self, n: int, now: int | None = None) -> Estimate:
         """Answer for the window [now - n, now), 1 <= n <= span, `now` as in `Stored`.
 
-        Of an empty window, what no event has, such as an extreme, is NaN. Cost: O(bytes).
+        In an empty window, figures that need an event, such as an extreme, are NaN. Cost: O(bytes).
         """
         answer: Estimate = self._run(self._question(n, now)).only()
         return answer
@@ -193,9 +194,9 @@ class StoredItems(Stored[P]):
     def insert(self, times: npt.ArrayLike, items: npt.ArrayLike) -> None:
         """Take in events: `times` not falling, from `now` - 1 on, and an item (int64) for each.
 
-        Of distinct items also uint64, which is kept by its 64 bits: numbers, or what `item_ids`
-        makes of strings. Raises SynopsisError, and takes in nothing, if a time goes back or the
-        batch of this family refuses the items.
+        Distinct items may also be uint64, which are kept by their 64 bits: numbers, or the ids that
+        `item_ids` makes of strings. Raises SynopsisError, and takes in nothing, if a time goes back
+        or the batch of this family refuses the items.
         """
         self._insert(times, np.atleast_1d(row_of("items", items)))
 

@@ -45,7 +45,7 @@ BITMAPS = 18
 RANDOMISED_WAVE = 19
 
 BITS = 63
-"""Of a Flajolet-Martin bitmap."""
+"""The bits of a Flajolet-Martin bitmap."""
 
 # Places in the array of what a wave was made with; the first four are stored.
 EPSILON, DELTA, SPAN, SEED, INSTANCES, CAPACITY, KIND = 0, 1, 2, 3, 4, 5, 6
@@ -95,7 +95,7 @@ def read_head(
 @borrowing_kernel
 def _get_item(data: Bytes, at: int, width: int) -> int:
     """Read a zigzag coded item, as the 64 bits of an int64."""
-    # Of a known length, loops are unrolled.
+    # With a known length, the compiler unrolls loops.
     folded = get_bits(data, at) if width == 8 else get_fixed(data, at, width)
     return ((folded >> 1) & _POSITIVE) ^ -(folded & 1)
 

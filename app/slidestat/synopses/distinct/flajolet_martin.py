@@ -9,7 +9,7 @@ and of the item.
 The estimate is the x for which as many bits as are set, Z, are expected to be:
 E(x) = sum over bits of 1 - (1 - q)^x, q being the bit's probability. (Flajolet's and Martin's looks
 at the lowest bit that is not set in each bitmap: it is biased for few items, and has no bounds.)
-Its standard error is about 0.69 / sqrt(m) for many items. What it promises and costs: README.md; of
+Its standard error is about 0.69 / sqrt(m) for many items. Promises and costs: README.md; of
 a relative error, `relative_width` says what to expect. Why: docs/proofs.md.
 """
 
@@ -151,9 +151,9 @@ def run_bitmaps_batch(
 ) -> BatchResult:
     """Feed and ask many synopses at once, one a group (key).
 
-    What is given and returned, and what is raised, is as in `run_distinct_batch`, but that no
-    answer is exact unless its bounds are equal. Cost: O(bytes in + events + queries * bits in their
-    windows + bytes out), and once half a millisecond for each number of bits that comes up.
+    Arguments, results and errors are those of `run_distinct_batch`, but no answer is exact unless
+    its bounds are equal. Cost: O(bytes in + events + queries * bits in their windows + bytes out),
+    and once half a millisecond for each number of bits that comes up.
     """
     items = item_column(batch.values, len(batch.columns.times))
     batch = batch.holding(_bits_of(items, parameters.bitmaps, parameters.seed))

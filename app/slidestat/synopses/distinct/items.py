@@ -1,13 +1,13 @@
 """Strings as 64-bit items, the same on every machine and in every process.
 
-XXH3 of the UTF-8 bytes (the xxhash library). Of x distinct strings, two or more are taken for one
-with a chance of about x^2 / 2^65: one in 37 million for a million strings.
+XXH3 of the UTF-8 bytes (the xxhash library). Among x distinct strings, two or more are taken for
+one with a chance of about x^2 / 2^65: one in 37 million for a million strings.
 
 A pair of strings is an item, too, from which a predicate tells the second string: its lower 24 bits
-are a hash of that with a seed, its upper 40 bits a hash of both. Of x distinct pairs with one
+are a hash of that with a seed, its upper 40 bits a hash of both. Among x distinct pairs with one
 second string, about x^2 / 2^41 are taken for others: one of a million and a half. A second string
 is taken for one of m others with a chance of m / 2^24, 0.006 % for a thousand others; a predicate
-then means the pairs of both. Whoever does not know the seed cannot choose strings that collide.
+then means the pairs of both. Without the seed nobody can choose strings that collide.
 """
 
 from collections.abc import Iterable

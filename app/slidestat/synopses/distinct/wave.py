@@ -3,7 +3,7 @@
 Source: Gibbons, Tirthapura 2002, section 4 (randomised waves) and 5 (distinct values, predicates).
 Each item has a random level, l or more with a probability of 2^-l; each level keeps the `capacity`
 newest distinct items that reach it, with the time each was last seen. A window is answered by the
-lowest level that has it whole: 2^l times the items there. What it promises and costs: README.md.
+lowest level that has it whole: 2^l times the items there. Promises and costs: README.md.
 Why: docs/proofs.md.
 
 The state is a function of the latest time of each live item: for any two streams, the item that is
@@ -186,7 +186,8 @@ def _read(data: bytes) -> tuple[DistinctParameters, int, codec.Kept]:
     return codec.read_state(data, codec.RANDOMISED_WAVE, complete)
 
 
-# How many of the last n positions are 1 in the OR of t streams of bits, each seen by one party.
+# Union counting: how many of the last n positions are 1 in the OR of t streams of bits, each seen
+# by one party.
 #
 # Source: Gibbons, Tirthapura 2002, section 4 (Union Counting, scenario 3 of section 3.4). A 1 is a
 # distinct item: its position, last (and once) seen at that position. So each party has a

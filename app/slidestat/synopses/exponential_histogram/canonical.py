@@ -14,7 +14,7 @@ the space): docs/proofs.md.
 from slidestat.kernels.compile import borrowing_kernel
 
 REBASE = 1 << 61
-"""What a total is lowered by once it is huge; a multiple of every bucket size in use."""
+"""A total is lowered by this once it is huge; a multiple of every bucket size in use."""
 
 TOTAL_LIMIT = 3 * REBASE
 """Stored totals stay below this: then total + l and total + one chunk fit in 63 bits."""

@@ -119,8 +119,8 @@ def fill(both: Integers, runs: Integers, count: int) -> None:
 @borrowing_kernel
 def room_for_runs(total: int, per_level: int, runs: int, added: int) -> int:
     """Return for how many runs of edges room is needed until `added` more units, or fewer, are
-    taken in: each adds a run at the most, and at no time are there more runs than buckets. Of those
-    a level may have one more before than at the end.
+    taken in: each adds a run at the most, and at no time are there more runs than buckets. A level
+    may have one more of them before than at the end.
     """
     return int(min(runs + added, max(bucket_count(total + added, per_level) + _LEVELS, runs)))
 

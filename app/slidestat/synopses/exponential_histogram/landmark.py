@@ -24,7 +24,8 @@ LANDMARK = 25
 
 _COUNT, _HIGH, _LOW, _PART, _INEXACT, _SIZE = 0, 1, 2, 3, 4, 5
 _LIMB = 1 << 60
-# Of events, and of 2^60 units: no stream reaches it, and nothing overflows below.
+# At most so many events, and so many units of 2^-60: no stream reaches them, and nothing overflows
+# below.
 _MOST = 1 << 61
 _ROOM = wire.BODY + 1 + 5 * wire.MAX_VARINT
 _ROUNDING = 2.0**-48

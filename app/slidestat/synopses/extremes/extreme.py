@@ -2,7 +2,7 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.4: the list of pairs of value and time that
 both rise (the monotone queue), and why an exact extreme needs N log(R / N) bits for R values at
-worst. Rounding the values, which bounds it, is ours. What it promises: moments/README.md.
+worst. Rounding the values, which bounds it, is ours. Promises: moments/README.md.
 
 How a value is rounded. The bits of a positive double, read as a whole number, rise with it. Its
 rank is that number without its lowest 52 - m bits, so a rank is an exponent and m bits of the
@@ -14,9 +14,9 @@ is a value, and its bits are taken as they are.
 Why that keeps the promise: docs/proofs.md. For a minimum, ranks are negated: then the largest rank
 is looked for in both.
 
-What is kept. An event is kept while no later event has its rank or a larger one: then no window
+The kept state. An event is kept while no later event has its rank or a larger one: then no window
 that ends now can need it. Kept ranks fall strictly from old to new, and the oldest kept event of a
-window has the window's extreme (the monotone queue). Of events of one time, one is kept at most.
+window has the window's extreme (the monotone queue). At most one event of a time is kept.
 
 The body (envelope and numbers: see wire.py) is, in this order:
 

@@ -5,10 +5,10 @@ texts (`synopses.distinct.item_ids`), and the state has besides their counts the
 those ids that it still holds, in an entry that has not expired. With `FrequentParameters` the ids
 are kept in blocks, as frequent_items.py has them: before 0.1.0 all were, and such states are read.
 
-What is promised of items holds for texts, and what is held follows from the events, so no split
-shows. A text of more than 256 bytes is shown, and stored, cut and with an ellipsis, but counted by
-all of it. Two texts with the same id are counted as one, under the name that came last: some two of
-x texts that were not chosen for it have one with a chance of x^2 / 2^65.
+Promises about items hold for texts, and the kept state follows from the events, so no split shows.
+A text of more than 256 bytes is shown, and stored, cut and with an ellipsis, but counted by all of
+it. Two texts with the same id are counted as one, under the name that came last: some two of x
+texts that were not chosen for it have one with a chance of x^2 / 2^65.
 
 >>> from slidestat.synopses import NamedItems, PairedParameters
 >>> paths = NamedItems.create(PairedParameters(epsilon=0.01, span=60_000))
@@ -297,7 +297,7 @@ def added_lists(
     other = np.repeat(lists.unlisted.reshape(-1)[places], sizes)[order]
     of = of[first]
     lowers = np.add.reduceat(lists.lowers[rows] * scale, first)
-    # Of a list that has it, an item has its own upper bound in place of that for all others.
+    # For an item that a list has, its own upper bound replaces the list's bound for all others.
     uppers = unlisted[of] + np.add.reduceat((lists.uppers[rows] - other) * scale, first)
     # Products of 10^6 and what a window has need not fit in 64 bits.
     wholes, rest = np.divmod(fewest, PARTS)

@@ -3,13 +3,13 @@
 Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004), sections 5
 and 7 and appendix B (theorems 5.1, 7.1, B.1): sticky sampling, for fixed-size, variable-size and
 n-of-N windows, with the samples of all levels in one list: each is kept once, at its highest level.
-What it promises and costs: blocks/README.md. Why: docs/proofs.md.
+Promises and costs: blocks/README.md. Why: docs/proofs.md.
 
 The draws are a function of the seed and the events' numbers: replays repeat them, and answers of
 overlapping windows fail together. Made with `FixedRandomFrequentParameters`, it is for the window
 of the last N = `span` events alone, each with a number of its own, by samples of one level r, that
 of min(N, events so far): A + 2 of them at most, theorem 5.1's O(1/epsilon log(1/(epsilon delta))).
-Of windows of n < N events, counts miss at most epsilon min(N, events so far) then.
+In windows of n < N events, counts miss at most epsilon min(N, events so far) then.
 
 >>> from slidestat.synopses import (
 ...     RandomFrequentItems, RandomFrequentParameters)
@@ -75,7 +75,7 @@ class RandomFrequentParameters(DrawnParameters):
 class FixedRandomFrequentParameters(RandomFrequentParameters):
     """Frequent items of the last `span` events, as `RandomFrequentParameters` but for that window.
 
-    Of windows of n < span events, counts may be too low by epsilon of span.
+    In windows of n < span events, counts may be too low by epsilon of span.
     """
 
     stored_kind: ClassVar[int] = sticky.FIXED_RANDOM_FREQUENT

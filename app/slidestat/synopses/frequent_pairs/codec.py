@@ -19,7 +19,7 @@ The body (envelope and numbers: wire.py; columns: columns.py) is, in this order:
 
 An entry is its time, and which of the items it is of. A time is the difference to the later one
 before it; the first one of a waiting room, of a queue and of marks to the oldest time of the queue
-before, or now - 1; of the marks of events to that of the tail. What has expired is not written, nor
+before, or now - 1; of the marks of events to that of the tail. Expired entries are not written, nor
 are the numbers of marks, which follow (marks.py).
 """
 
@@ -293,7 +293,7 @@ def measure(data: Bytes, at: int, end: int) -> tuple[int, int, int, int]:
             return -1, 0, 0, 0
         queue, at = get_varint(data, at, end)
         at = _skip(data, at, end, queue, 2)
-        # Before they are shifted: what does not fit would come out as something small.
+        # Checked before they are shifted: a number that does not fit would come out as a small one.
         if at > end or wait > HELD_LIMIT >> (level - 1) or queue > HELD_LIMIT >> level:
             return -1, 0, 0, 0
         marks, at = get_varint(data, at, end)

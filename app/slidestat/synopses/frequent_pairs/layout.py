@@ -10,11 +10,11 @@ whole stream. It serves every window at once, as Arasu and Manku's levels do, wi
 entries (time, item), each for 2^j events of the item, the time that of the newest. An entry that
 arrives at a full queue j pushes its oldest entry out, into waiting room j + 1. If an entry of the
 same item waits there, the two leave it as one, with the newer time, for queue j + 1. If none does,
-the entry waits. Of more than k that wait, all k + 1 are dropped, and the time of the newest is
-noted: a drop of room j + 1, in which no item has more than 2^j events. An entry whose time is a
-span old at the time of the event that comes is none: it leaves a queue to nowhere, nothing is
-paired with it, and it is not counted in a room. So the state follows from the events alone,
-wherever batches end, and whether what had expired was thrown away before or not.
+the entry waits. If more than k wait, all k + 1 are dropped, and the time of the newest is noted: a
+drop of room j + 1, in which no item has more than 2^j events. An entry whose time is a span old at
+the time of the event that comes is none: it leaves a queue to nowhere, nothing is paired with it,
+and it is not counted in a room. So the state follows from the events alone, wherever batches end,
+and whether what had expired was thrown away before or not.
 
 All queues and rooms take entries in the order of their times, and an item's entries in the order of
 the events: those of the tail are newer than the one in room 1, that is newer than those in queue 1,
@@ -40,7 +40,7 @@ from slidestat.synopses.core.arrays import Integers
 from slidestat.synopses.frequent_pairs.marks import marks_room
 
 MARKED = 8
-"""Of MARKED drops of a room in a window, one may be counted twice."""
+"""One of MARKED drops of a room in a window may be counted twice."""
 
 EXACT = 10
 """A window of EXACT / epsilon events is in the tail, with one event before it."""

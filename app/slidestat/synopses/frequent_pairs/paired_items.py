@@ -2,7 +2,7 @@
 
 Source: Misra and Gries, "Finding repeated elements" (1982); Lee and Ting, "A simpler and more
 efficient deterministic scheme for finding frequent items over sliding windows" (2006); for any
-window at once, Arasu and Manku (2004), section 6. What it promises and costs: blocks/README.md.
+window at once, Arasu and Manku (2004), section 6. Promises and costs: blocks/README.md.
 Why: docs/proofs.md.
 
 >>> from slidestat.synopses import PairedItems, PairedParameters
@@ -129,7 +129,7 @@ def list_pairs(
             number += 1
     chosen = found[:number]
     if number == 0 and are_exact and instead > 0:
-        # Of equals, those of the least numbers.
+        # Among equal counts, the least numbers come first.
         order = np.argsort(items[:size])
         order = order[np.argsort(-counts[0][order], kind="mergesort")]
         chosen = order[: min(instead, held)]

@@ -1,11 +1,11 @@
 """How many distinct items one stream had, over any window up to the span, in little room.
 
-Source: as flajolet_martin.py: Datar, Gionis, Indyk, Motwani 2002, section 6.5. Of the bits that are
-set all are counted; and the newest 4 / epsilon items are kept as they are, so that few items are
-counted exactly. What it promises and costs: README.md.
+Source: as flajolet_martin.py: Datar, Gionis, Indyk, Motwani 2002, section 6.5. All bits that are
+set are counted; and the newest 4 / epsilon items are kept as they are, so that few items are
+counted exactly. Promises and costs: README.md.
 
-What is kept is a function of the latest time of each live item, and that of a union is the later
-one of both: so merging loses nothing, and batches cannot show.
+The state is a function of the latest time of each live item, and that of a union is the later one
+of both: so merging loses nothing, and batches cannot show.
 
 Proof, and a comparison with registers of a HyperLogLog: docs/proofs.md. By all bits that are set
 instead of the lowest that is not, the standard error is ln(2) / sqrt(m), not 0.78 / sqrt(m).
@@ -68,7 +68,7 @@ class _Figures(BitFigures):
         return np.clip(2 * lower * (upper / (lower + upper)), lower, upper), lower, upper
 
 
-_figures = lru_cache(maxsize=4)(_Figures)  # Of the finest, each takes 170 MB.
+_figures = lru_cache(maxsize=4)(_Figures)  # The finest of them take 170 MB each.
 
 
 def figures_for(parameters: LeanDistinctParameters, exact: Floats, set_bits: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Frequent items over the union of a bundle's parts.
 
 Source: Arasu and Manku 2004, lemma 4.1 (counts of disjoint parts of a window add up), for parts of
-several streams. What is promised: README.md, as of one part. Cost: one batch over all parts, and
+several streams. Promises: README.md, as of one part. Cost: one batch over all parts, and
 O(items * log). Proof: docs/proofs.md.
 
 The same holds for texts and for chosen items: counts are added up by the texts' ids, which are the
@@ -189,7 +189,7 @@ def union_item_counts(
 # Source: mergeable summaries (Agarwal, Cormode, Huang, Phillips, Wei, Yi 2012, section 3: merging
 # Misra-Gries summaries), with the bounds of each item carried along.
 #
-# What is promised: README.md. With together at most MOST_ITEMS items nothing is left out, and
+# Promises: README.md. With together at most MOST_ITEMS items nothing is left out, and
 # merging is associative to the byte; the order of one merge never shows. Why: docs/proofs.md.
 #
 # The body (see summary.py) has whether items are texts, the least number of events and how many

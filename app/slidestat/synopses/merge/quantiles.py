@@ -56,8 +56,8 @@ def _known(
     """Return what a part knows of the windows that start at `starts`.
 
     Returns (error, its two numbers, keys, rows, ends, events): keys[ends[k]:ends[k + 1]] are those
-    of the values of window k (columns.py), with their rows, of which L may be below 0. Of the
-    events, events[k, 0] are in known blocks and events[k, 1] straddle.
+    of the values of window k (columns.py), with their rows, of which L may be below 0. The rows
+    events[k, 0] are the events in known blocks, and events[k, 1] straddle.
     """
     state = np.empty(STATE_SIZE, np.int64)
     found = np.empty(0, np.int64)
@@ -147,7 +147,7 @@ def _windows(
 # Source: mergeable summaries (Agarwal, Cormode, Huang, Phillips, Wei, Yi 2012) for what is asked of
 # a merge; intervals of ranks as above, whose proof it shares. The compression is ours.
 #
-# What is promised: README.md. Values are left out beyond MOST_VALUES: each compression on the way
+# Promises: README.md. Values are left out beyond MOST_VALUES: each compression on the way
 # of an event to the answer adds at most m / (MOST_VALUES - 4) + 1 ranks, m being the events (and
 # what straddles) in it. So merge many at once: that compresses once, whatever their order.
 #

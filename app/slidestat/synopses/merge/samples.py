@@ -1,7 +1,7 @@
 """A random sample of the union of a bundle's parts.
 
 Source: priority sampling (sample.py); of separate streams, as distributed sampling has it: the
-events of the largest priorities of all are among those of each. What is promised: README.md, as of
+events of the largest priorities of all are among those of each. Promises: README.md, as of
 one part. Cost: that of a sample of each part, and O(parts k). Proof: docs/proofs.md.
 
 An event's priority is a random function of its stream's seed and of its number in it. So parties

@@ -1,7 +1,7 @@
 """Mean, variance and standard deviation over the union of a bundle's parts.
 
-What is known of a part's window: all events K_i of its whole buckets, and of the bucket A_i that
-the window cuts, if any, one at least and all but one at most. Moments are exact and add up, so the
+Known about a part's window: all events K_i of its whole buckets, and of the bucket A_i that the
+window cuts, if any, one at least and all but one at most. Moments are exact and add up, so the
 union is such a window itself, of K, all K_i, and A, all A_i, and is answered as one. So the
 promises of one part stay: README.md, docs/proofs.md. Cost: O(bytes), and a query O(parts * log).
 """

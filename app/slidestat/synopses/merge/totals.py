@@ -1,7 +1,7 @@
 """Counts, sums, averages, extremes and ages over the union of a bundle's parts.
 
 Source: Gibbons and Tirthapura 2002, section 3.4 (scenario 1: the sum of the parties' answers) and
-section 5 (Nth most recent 1). What is promised: README.md. Proofs: docs/proofs.md. Cost: that of
+section 5 (Nth most recent 1). Promises: README.md. Proofs: docs/proofs.md. Cost: that of
 one batch over all parts; of ages, O(items log(items)).
 """
 
@@ -168,7 +168,7 @@ def union_hashed_counts(
 
 # The count or the sum of one window.
 #
-# What is promised: README.md. The three figures are whole numbers of units (the estimate of half
+# Promises: README.md. The three figures are whole numbers of units (the estimate of half
 # units), so that they add up exactly. The bounds of a state are doubles, rounded outwards; what
 # they stand for is whole (of counts, and of sums while all values were decimals), so they are
 # rounded inwards again to whole units; those of a sum with other values are rounded outwards.
@@ -269,7 +269,7 @@ def union_extremes(
 
 # The minimum or the maximum of one window.
 #
-# What is promised: README.md. The exact extreme of all is that of one, and minima (maxima) of
+# Promises: README.md. The exact extreme of all is that of one, and minima (maxima) of
 # estimates and bounds keep their order.
 #
 # The body (see summary.py) has the side, 0 minimum, 1 maximum, then 0 for an empty window, or 1 and

@@ -1,7 +1,7 @@
 """Quantiles by value, and ranks of values, over the union of a bundle's parts.
 
-Proof that both errors of one part stay: bins of parts with equal parameters are the same bins. Of
-each part, L <= N <= U for the events beyond a bin's edge, and (U - L) / (U + L) is at most d; so it
+Proof that both errors of one part stay: bins of parts with equal parameters are the same bins. Each
+part has L <= N <= U for the events beyond a bin's edge, and (U - L) / (U + L) is at most d; so it
 is for the sums of L, N and U over the parts, and for those of all events with d^2 (bounds.py).
 Nothing else is used there. Cost: O(bytes), and of a window O(bins).
 """

@@ -3,7 +3,7 @@
 Source: Babcock, Datar, Motwani, O'Callaghan 2003 ("Maintaining variance and k-medians over data
 stream windows": buckets whose squared deviations are combined), with the bound of Zhang and Guan
 2007 in mind (1 / epsilon instead of its square). The rule for combining and its proof are our own.
-What it promises and costs: README.md. Values are taken in units of 10^-decimals.
+Promises and costs: README.md. Values are taken in units of 10^-decimals.
 
 Two neighbours are combined into A only where the events B newer than both give |A| <= |B| / k and
 F(A and B) <= (1 + 1 / k) F(B), F being the sum of squared deviations from the mean. Why that is
@@ -112,7 +112,7 @@ def spreads_between(data: bytes, windows: Sequence[tuple[int, int]]) -> Floats:
         is_older, is_newer = buckets[codec.FIRST] < start, buckets[codec.NEWEST] >= end
         whole = _Moments.of(buckets[:, is_there & ~is_older & ~is_newer])
         cut = _Moments.of(buckets[:, is_there & (is_older | is_newer)])
-        # At least so many events of the buckets that are cut are outside.
+        # At least this many events of the cut buckets are outside.
         outside = np.count_nonzero(is_there & is_older) + np.count_nonzero(is_there & is_newer)
         if whole.count:
             told = _told(whole, cut)

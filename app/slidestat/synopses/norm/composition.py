@@ -1,8 +1,8 @@
 """Any function of the events of a window, kept as buckets that carry a sketch each.
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 5 (properties P1-P5, invariants 5.1 and 5.2),
-with the rule for merging of Braverman and Ostrovsky 2007 ("Smooth histograms"). What follows is for
-intervals of a stream, AB being A and, right after it, B. A function f qualifies if
+with the rule for merging of Braverman and Ostrovsky 2007 ("Smooth histograms"). The following is
+for intervals of a stream, AB being A and, right after it, B. A function f qualifies if
 
     P1, P3:  f(A) >= 0 and f(AB) >= f(A) + f(B);
     P2:      f of an interval that is not 0 lies between 1 and some F;

@@ -371,7 +371,7 @@ def steps_of(
     if straddling[0] > 0:
         keys[at : at + 2] = straddling[1:]
         at += 2
-    # Of equal keys the first comes first: what runs must be what plain Python gives.
+    # Equal keys keep their order: machine code must give what plain Python gives.
     order = np.argsort(keys[:at], kind="mergesort")
     ordered = np.empty((2, at), np.float64)
     for i in range(at):

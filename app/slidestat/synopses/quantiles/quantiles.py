@@ -3,7 +3,7 @@
 Source: Arasu and Manku, "Approximate Counts and Quantiles over Sliding Windows" (2004): their
 deterministic sketch for fixed-size, variable-size and n-of-N windows, as one set of blocks. With m
 events in the window, the p-quantile is the element of rank max(1, ceil(p m)) in order of value.
-What it promises and costs: blocks/README.md. Why: docs/proofs.md.
+Promises and costs: blocks/README.md. Why: docs/proofs.md.
 
 Made with `FixedQuantileParameters`, it has O(1/epsilon log^2(1/epsilon)) values and the fresh ones
 (one_window.py).
@@ -137,9 +137,9 @@ class RandomQuantiles(_QuantileSummary[RandomQuantileParameters]):
     """A synopsis of the values of one stream, by random thinning: right but for a stated chance.
 
     Source: Arasu and Manku 2004, sections 5 and 7: their randomised sketch, as one set of blocks.
-    What differs from theirs: random_layout.py.
+    random_layout.py says what differs from theirs.
 
-    What it promises and costs: blocks/README.md. The draws are a function of the seed and of the
+    Promises and costs: blocks/README.md. The draws are a function of the seed and of the
     events' numbers: replays repeat them, and answers of overlapping windows fail together. For the
     last `span` events alone, made with `FixedRandomQuantileParameters`, as `Quantiles` has it. The
     bound is of the same size at the usual delta; what random thinning buys is that errors cancel

@@ -9,7 +9,7 @@ exp(-2 s^2 / V), and as much for too low, V being the sum of 4^w over all thinni
 window's blocks went through. Answers need that at four values of x (answer.py): for a
 chance of delta in all, s = sqrt(V log(4 / delta) / 2).
 
-What V comes to: docs/proofs.md.
+docs/proofs.md says what V comes to.
 
 Source: Arasu and Manku 2004, sections 5 and 7 (theorems 5.2 and 7.2): there, blocks under
 construction are fed by a random sample; here they are thinned at random as they are merged.

@@ -3,8 +3,8 @@
 An event's priority is a random function of the seed and of its number in the stream. With
 replacement there are k draws, with a priority each; without, one. An event is kept while it may
 still be in the sample of some window that ends now: without replacement, while fewer than k later
-events have its priority or a larger one; with, while of some draw no later event has. What is kept
-is found by one sweep from new to old, and depends on the events alone.
+events have its priority or a larger one; with, while of some draw no later event has. One sweep
+from new to old finds what is kept, which depends on the events alone.
 
 The body (envelope and numbers: see wire.py) is, in this order:
 

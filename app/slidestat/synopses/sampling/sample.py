@@ -2,7 +2,7 @@
 
 Source: priority sampling, Babcock, Datar, Motwani 2002 ("Sampling from a moving window over
 streaming data"), section 4: each event draws a random priority, and the sample is what has the
-largest ones among the window's events. What it promises: moments/README.md. That holds for any
+largest ones among the window's events. Promises: moments/README.md. That holds for any
 window, as far as Philox is random; it is the priorities of the events that are random, so samples
 of overlapping windows share events. Without replacement, the i-th newest event is kept with
 probability min(1, k / i), independently of the others (a record of ranks): at most t more than the

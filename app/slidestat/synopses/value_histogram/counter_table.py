@@ -1,7 +1,7 @@
 """How often each item came, over any window n <= N: tables with a windowed counter for each.
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.1 (hash tables; counting by hashing): an
-exponential histogram stands where a counter would (cells.py). What both promise: norm/README.md.
+exponential histogram stands where a counter would (cells.py). Promises of both: norm/README.md.
 
 A `CounterTable` is kept by item, a 64-bit number, so that no two share a counter unless their
 hashes are equal. No table of exact membership can do with less than the items there are: one with
@@ -13,7 +13,7 @@ as a Count-Min sketch (Cormode, Muthukrishnan 2005) it is the ECM-sketch (Papape
 Deligiannakis 2012). Its counters are a `CounterTable`, whose items are their numbers. In each of
 `rows` rows a random function hashes an item to one of `width` counters, and an event adds one to
 its item's counter of each row. Let an item come f times among the N events of a window; its counter
-of row r has c_r = f + X_r, X_r of other items. Of a counter the table knows L_r <= c_r <= U_r and
+of row r has c_r = f + X_r, X_r of other items. The table knows L_r <= c_r <= U_r for a counter, and
 an estimate E_r within e c_r of it, e at most epsilon.
 
 Contract. Always f <= min U_r, and the estimate, min E_r, is at least (1 - e) f. With a probability
@@ -134,7 +134,7 @@ upper=1.0)}
 _STREAM = 31  # tells these draws from others of the same seed
 _MASK = (1 << 32) - 1
 _HALF = np.uint64(32)
-# Of figures as doubles: what is rounded while the lower bound is computed is less.
+# For the rounding of doubles: the rounding in the lower bound is less.
 _ROUNDING = 2.0**-48
 
 

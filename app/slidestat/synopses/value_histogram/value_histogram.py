@@ -1,7 +1,7 @@
 """How many events had a value in each of some fixed bins, over any window n <= N.
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3: each bin has an exponential histogram of
-counts (cells.py). What it promises: norm/README.md.
+counts (cells.py). Promises: norm/README.md.
 
 Edges e_1 < ... < e_b part the values into b + 1 bins: below e_1, from e_i up to but not including
 e_(i+1), and from e_b on. So "how many were at least x" is a sum of bins for each edge x, and so is

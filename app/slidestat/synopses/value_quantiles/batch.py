@@ -62,7 +62,7 @@ from slidestat.synopses.value_quantiles.parameters import ValueQuantileParameter
 _FEW = 16
 """Up to so many events are sorted by insertion."""
 _CHUNK = 1 << 14
-"""So many are taken in at once: their columns stay near the processor."""
+"""Events are taken in this many at a time: their columns stay near the processor."""
 
 
 @borrowing_kernel

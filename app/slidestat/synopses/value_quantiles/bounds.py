@@ -5,8 +5,8 @@ for the bins up to i and for those from i on, and an exponential histogram of al
 sums of bounds are bounds. The bins that may have the p-quantile are some in a row: `lower` is the
 lower edge of the first, `upper` the upper edge of the last. The estimate is in the last bin with
 M(>= i) > (1 - p) M_m for p >= 1/2, M being the middles of L and U; for p < 1/2 the same from below.
-Of a rank, it is the mean of the middles at the two edges of its bin, on the side that has less by
-it. Why the bounds and both errors hold: docs/proofs.md.
+The estimate of a rank is the mean of the middles at the two edges of its bin, on the side that has
+less by it. Why the bounds and both errors hold: docs/proofs.md.
 """
 
 import numpy as np
@@ -157,9 +157,10 @@ def bands_at(
             upto[1, k, band] = high
 
 
-# Of places in a row, bins or bands, lows and highs are bounds on the events up to each one, and
-# `alls` those on the events of all. What a quantile asks of a place holds for all behind it as
-# well, or for none: so the bands may be searched first, and then the bins of one of them.
+# Places in a row are bins or bands; their lows and highs are bounds on the events up to each one,
+# and `alls` are the bounds on all events. A quantile's condition on a place holds for all places
+# behind it as well, or for none: so the bands may be searched first, and then the bins of one of
+# them.
 
 
 @borrowing_kernel
@@ -400,8 +401,8 @@ def answer_by_bands(
 
     lows, highs: bounds on the events up to each band, of which only those that an answer lies in
     are looked at bin by bin; least, most: on all. bins, NOT_FINITE where there is no event, and
-    cuts, int64[2, ...], between which a value cuts, are numbers of bins. Of no events numbers are 0
-    and shares NaN. row: room for int64[2, WIDTH].
+    cuts, int64[2, ...], between which a value cuts, are numbers of bins. Without events numbers are
+    0 and shares NaN.
     """
     bands = len(lows)
     if bands == 0 or min(most, highs[bands - 1]) == 0:

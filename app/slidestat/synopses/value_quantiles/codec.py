@@ -201,14 +201,14 @@ BANDS, USED = 5, 6
 STATE_SIZE = 7
 
 MAX_EVENTS = 1 << 40
-"""What a window may have."""
+"""The most events of a window."""
 
 _SLACK = 64
 _FEW = 7
 _GUESSED_COUNT = 6
 _CELL_BITS = LONGEST * (WIDTH + 2)
 
-# How a cell's counts part: of the bins behind _LOWS up to _HIGHS, those up to _MIDDLES.
+# The split of a cell's counts: of the bins behind _LOWS up to _HIGHS, those up to _MIDDLES.
 _LOWS = (-1, -1, 3, -1, 1, 3, 5)
 _MIDDLES = (3, 1, 5, 0, 2, 4, 6)
 _HIGHS = (7, 3, 7, 1, 3, 5, 7)

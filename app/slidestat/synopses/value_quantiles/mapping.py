@@ -20,7 +20,7 @@ from slidestat.kernels.compile import borrowing_kernel
 from slidestat.synopses.core.arrays import Floats, Integers
 
 LEAST = 2.0**-30
-"""Of values nearer to zero than this only the sign is kept."""
+"""For values nearer to zero than this only the sign is kept."""
 
 LIMIT = 2.0**50
 """Magnitudes are below this, which is about 10^15."""

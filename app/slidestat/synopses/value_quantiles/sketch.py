@@ -2,7 +2,7 @@
 
 Source: Datar, Gionis, Indyk, Motwani 2002, section 6.3 (histograms over sliding windows), with the
 bins of DDSketch (Masson, Rim, Lee 2019, section 2), and times that neighbouring bins share
-(bands.py). What it promises and costs: README.md. (A q-quantile is any number with at least q m
+(bands.py). Promises and costs: README.md. (A q-quantile is any number with at least q m
 events up to it and at most q m below it, of m events.) As long as no cell has events of several
 times, the estimate is within relative_error of the p-quantile itself. Proofs: docs/proofs.md.
 

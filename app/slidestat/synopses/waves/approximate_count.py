@@ -3,7 +3,7 @@
 Source: Meijer, "Taming the Event Stream: Fast Approximate Counting" (MSDN Magazine, February 2013):
 the exponential histogram of Datar, Gionis, Indyk and Motwani 2002 over the last n events, each
 interesting or not, with a whole number for an answer: all buckets, less half of the oldest one,
-rounded up. The histogram's time is the number of events seen. What it promises: README.md. Why, and
+rounded up. The histogram's time is the number of events seen. Promises: README.md. Why, and
 why l is not the article's: docs/proofs.md.
 
 The body (envelope: see wire.py): the histogram's bytes.

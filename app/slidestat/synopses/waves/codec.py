@@ -18,10 +18,10 @@ The body (envelope and numbers: see wire.py) is, in this order:
                                      before; the oldest item refers to the lost time instead, or,
                                      if nothing is lost, to one tick before the earliest time
 
-Of a count, ranks are not stored: which ranks are in the wave follows from the total (`next_rank`).
-The newest item ends at the total, as the newest of its level. What may be in the window,
-total - lost, is below 2^62; so totals can be lowered by canonical.py's rule, which moves no live
-item (wave_pool.TOP).
+A count stores no ranks: which ranks are in the wave follows from the total (`next_rank`). The
+newest item ends at the total, as the newest of its level. The part that may be in the window, total
+- lost, is below 2^62; so totals can be lowered by canonical.py's rule, which moves no live item
+(wave_pool.TOP).
 """
 
 from slidestat.kernels.compile import borrowing_kernel
@@ -76,10 +76,10 @@ def read_head(data: Bytes, start: int, end: int, kind: int, head: Integers) -> t
 def next_rank(total: int, per_level: int, rank: int) -> int:
     """Return the largest rank below `rank` that is in the wave of a count of `total`, or 0.
 
-    Of level i < TOP (ranks that 2^i divides and 2^(i+1) does not) the wave has the `per_level` most
-    recent. So rank u of level i is in it while floor((total - u) / 2^(i+1)) < per_level, and what
-    holds for a multiple of 2^i of that level holds for its multiples of higher levels too: look at
-    the next multiple of 2^i for each i, from the least that may hold. Cost: O(log total).
+    From level i < TOP (ranks that 2^i divides and 2^(i+1) does not) the wave has the `per_level`
+    most recent. So rank u of level i is in it while floor((total - u) / 2^(i+1)) < per_level, and
+    what holds for a multiple of 2^i of that level holds for its multiples of higher levels too:
+    look at the next multiple of 2^i for each i, from the least that may hold. Cost: O(log total).
     """
     level = 0
     while level < pool.TOP:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from slidestat.synopses.core.parameters import check, check_number
 
 MAX_PER_LEVEL = 500_001
-"""What an epsilon of 10^-6 asks for."""
+"""Needed for an epsilon of 10^-6."""
 
 MAX_VALUE = 1 << 53
 """No single value of a sum may be more."""

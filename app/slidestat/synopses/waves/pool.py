@@ -112,7 +112,7 @@ def append(
 ) -> int:
     """Make room in `level`, add an item as the newest, and return its slot, to be filled.
 
-    Of a full queue the oldest is dropped; it leaves its trace if its time is before `oldest`.
+    The oldest of a full queue is dropped; it leaves its trace if its time is before `oldest`.
     """
     if is_full(levels, level, per_level):
         slot = levels[OLDEST_SLOT, level]

@@ -19,7 +19,7 @@ from slidestat.schemas.query import KeyHistory
 from slidestat.schemas.sequence import kinds
 from slidestat.text import iso_time
 
-# Of a key's emissions, the newest.
+# The newest emissions of a key that are answered.
 MOST_EMISSIONS = 300
 # Reading takes this much of the time of the worker's own work, whatever the topic's length.
 _MOST_RECORDS = 100_000

@@ -158,7 +158,7 @@ def _labels(answer: KeyAnswer, figure: Figure) -> tuple[str, ...]:
     return *own, *numbers, figure.item or ""
 
 
-# How many are served at once, and how many seconds others wait: so answers come soon.
+# Questions that are served at once, and the seconds that others wait: so answers come soon.
 _QUESTIONS = (2, 0.05)
 _HISTORIES = (1, 5.0)
 
@@ -181,7 +181,7 @@ class KeyAnswers:
         is_for_here = self._here.is_for_here(request)
 
         def read(view: View) -> list[str]:
-            # One more shows whether another page follows.
+            # A further key shows whether another page follows.
             return list(view.keys(prefix, after, limit + 1, firing))
 
         async with self._questions.one():

@@ -16,7 +16,8 @@ from slidestat.referee.live_referee import RefereeQuery
 from slidestat.schemas.event import MAX_KEY_LENGTH
 
 MOST_KEYS = 1_000
-# Of a parameter in a question; and of windows times quantiles or ranks, which are figures.
+# The most values of a parameter in a question; and of windows times quantiles or ranks, which are
+# figures.
 MOST_VALUES = 50
 MOST_PAIRS = 500
 # Places of a ranking that are scraped: each is a few series.

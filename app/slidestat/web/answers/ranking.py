@@ -35,7 +35,7 @@ Firing = Mapping[str, set[str]]
 
 # A ranking looks at all keys: names, and states, so many in one look at the work.
 _NAMES, _STATES = 20_000, 1_000
-# One at a time, for which others wait for so many seconds.
+# The rankings that are computed at once, and the seconds that others wait.
 _RANKINGS = (1, 5.0)
 _TABLES = (1, 1.0)
 
@@ -168,7 +168,7 @@ class RankingAnswers:
                     some = names[start : start + _STATES]
                     states = await self._seen(live, epoch, partition, _states_of(some))
                     found = asked.joined((found, asked.part(states)))
-                    # Other questions come between.
+                    # Lets other questions come between.
                     await asyncio.sleep(0)
         return found
 

@@ -58,7 +58,7 @@ _FLOAT, _UUID = "slidestat.float", "slidestat.uuid"
 _INSIDE = ("type", "items", "values")
 # Marks of fastavro's own for a schema that it has parsed, which keep it from parsing it again.
 _PARSED, _NAMES = "__fastavro_parsed", "__named_schemas"
-# What such a number has: nine bytes that say that it goes on. Texts may have them, too, in UTF-8.
+# Nine bytes that each say that the number goes on. Texts in UTF-8 may have such bytes, too.
 _GOES_ON = bytes(byte >= 0x80 for byte in range(256))
 _NINE = b"\1" * 9
 _MOST_SHIFT = 70
@@ -101,7 +101,7 @@ class AvroSchema:
             " bytes as base64"
             for place, why in ignored.items()
         ]
-        """What is not as the schema means it, for a person."""
+        """The ways in which a value differs from its schema, for a person."""
         self._time = time
         self._stamps: list[tuple[FieldPath, int | Fraction]] = []
         if time is not None:

@@ -25,7 +25,7 @@ _NULL = b"null"
 # The converter of Kafka Connect puts both around a value where `schemas.enable` is true.
 _SCHEMA, _PAYLOAD = "schema", "payload"
 _PLACEHOLDER = b"__debezium_unavailable_value"
-# As a value, not as a name; within a text its quotes are escaped.
+# A value, not a name; a quote within a text is escaped.
 _UNAVAILABLE = re.compile(
     rb'"(?:%b|%b|%b)"(?!\s*:)'
     % (_PLACEHOLDER, base64.b64encode(_PLACEHOLDER), _PLACEHOLDER.hex().encode())

@@ -1,7 +1,7 @@
 """Protobuf schemas as descriptors, compiled by protoc, which the package grpcio-tools has inside.
 
 A schema is the text of a .proto file, or its descriptor in base64, as clients in Python register
-it. What it imports of Google's (google/protobuf, google/type) is at hand.
+it. Its imports of Google's files (google/protobuf, google/type) are at hand.
 """
 
 import binascii
@@ -22,7 +22,7 @@ from slidestat.errors import SlidestatError
 
 # The file name of a registry's schema here: no other file has such a name.
 _OWN = "the-schema.proto"
-# Of protoc's words, for a person; it names each further error that follows from the first.
+# This much of protoc's message is for a person; further errors follow from the first.
 _SAID = 300
 
 # Lines of its log: it warns there of a file that does not declare its syntax, which is proto2.

@@ -68,7 +68,7 @@ class MessageValues:
                     found[name] = value if of_field is None else of_field(value)
             return found
 
-        # Before its fields: they may be of its own kind.
+        # Noted before its fields are: they may be of its own kind.
         self._made[kind.full_name] = take
         for field in kind.fields:
             of_field = self._of_field(field)

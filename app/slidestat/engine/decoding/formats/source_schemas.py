@@ -12,7 +12,7 @@ from slidestat.declare.times.time_format import TimeFormat
 from slidestat.engine.records import Headers
 
 SchemaId = int | str
-"""What a registry knows a schema by: its number, or its GUID as text."""
+"""The name of a schema in a registry: its number, or its GUID as text."""
 
 # The framing that a schema registry's clients put before a value: a zero byte, then the number of
 # the schema as four bytes, big-endian, then what that schema describes (Confluent, "Wire format").
@@ -72,8 +72,8 @@ def framed_by_headers(
 
 
 def _framed_by(headers: Headers, value: bytes) -> bytes:
-    # Of several headers of a name the last one counts, as for Kafka's Java clients: what passes a
-    # record on may add its own to those that came. One without a value names nothing.
+    # If several headers have the name, the last one counts, as for Kafka's Java clients: a program
+    # that passes a record on may add its own. A header without a value names nothing.
     found = {name: content for name, content in headers if content is not None}
     if (framing := found.get(HEADER_OF_ID)) is not None:
         size = _GUID_HEADER if framing[:1] == _MAGIC_OF_GUID else HEADER

@@ -86,7 +86,7 @@ class FramedValues:
         self._schemas = schemas
         self._format = source_format
         self._topology = topology
-        # By the bytes before the content; an error of a schema that there is, too.
+        # Parsed schemas by the bytes before the content; also errors of schemas.
         self._parsed: dict[bytes, AvroSchema | ProtobufSchema | UnusableSchemaError] = {}
         _ = require_protobuf() if source_format == "protobuf" else require_avro()
 

@@ -167,7 +167,7 @@ def after_any_value(buffer: Bytes, place: int, end: int) -> int:
     """Return the place behind the value that begins at `place`; -1 if it is malformed, not UTF-8,
     nested more than 32 deep, or has an escape of more than a letter.
     """
-    # What is open: a bit each, 1 for an object, the innermost in the last place.
+    # The brackets that are open, a bit each: 1 for an object, the innermost in the last place.
     open_objects, depth = 0, 0
     while place >= 0:
         byte = buffer[place]
@@ -256,8 +256,8 @@ def read_records(
 ) -> None:
     """Find the fields of the records buffer[record_starts[i]:record_ends[i]]; sorts are 0 before.
 
-    What is found is plain: strings without escapes, and no field twice. All else of such a record
-    is checked and passed over.
+    The record is plain: strings without escapes, and no field twice. All else of such a record is
+    checked and passed over.
     """
     names, fields, firsts, required, followers, path = plan
     is_plain, sorts, starts, ends = found
@@ -300,7 +300,7 @@ def read_records(
                 place = _next_token(buffer, place + 1, end)
                 if place < 0:
                     break
-                # Its value.
+                # The value of the field.
                 if field < 0:
                     place = after_any_value(buffer, place, end)
                 else:

@@ -60,7 +60,7 @@ class NotComputableError(Exception):
     """An error of a part that decides the outcome and cannot be computed."""
 
 
-# Of a field that is only cast: it is read as a text, as an item is.
+# A field that is only cast is read as a text, as an item is.
 _IS_TEXT = "is_text"
 
 
@@ -275,7 +275,7 @@ def _as_text(value: Number | str | bool) -> str:
     return str(int(value)) if is_short else msgspec.json.encode(value).decode()
 
 
-# So many are taken of a number that is not whole; what is left out shows in the last one.
+# Digits that are taken of a number that is not whole; the rest shows in the last digit.
 _DIGITS = Context(prec=60, rounding=ROUND_05UP)
 
 
@@ -425,7 +425,7 @@ def _connected(tree: Tree, fields: Mapping[str, Any]) -> bool | None:
     operands = (tree.this, tree.expression)
     if isinstance(tree, exp.Or):
         return _any([lambda one=one: _truth(one, fields) for one in operands])
-    # By De Morgan, also with NULL.
+    # By De Morgan's laws, which hold with NULL as well.
     met = _any([lambda one=one: _not(_truth(one, fields)) for one in operands])
     return _not(met)
 

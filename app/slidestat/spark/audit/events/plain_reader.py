@@ -38,7 +38,7 @@ TIME_PATTERNS: dict[tuple[str, type], str] = {
 """How plain times are written: of each format, as numbers or as texts."""
 
 _PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000, "sequence": 1}
-# So many characters of a whole number fit int64, and such seconds do in microseconds.
+# Whole numbers of so many characters fit int64, and such seconds do in microseconds.
 _MOST_OF_INT = 18
 _SURE_SECONDS = r"^-?[0-9]{1,12}(?:\.[0-9]{1,6})?$"
 _SURE_MOMENT = r":[0-9][0-9](?:\.[0-9]{1,6})?(?:Z|[+-][0-9:]{5})?$"
@@ -219,7 +219,7 @@ def _unread(value: object) -> str:
 
 
 _MOST_SHAPES = 16
-# So many new ones are looked for in a batch, while so many records match none.
+# The most new shapes that are looked for in a batch, as long as more records than _FEW match none.
 _SAMPLES = 4
 _FEW = 32
 # Whole numbers with more digits may be none, and are no doubles.
@@ -291,7 +291,7 @@ class PlainReader:
             if new is not None and new not in self._shapes:
                 events, rest = self._of_shape(new, records, rest)
                 found.append((new, events))
-        # Those that most records have come first, and stay.
+        # The shapes of most records come first, and stay.
         found.sort(key=lambda one: -len(one[1].rows))
         self._shapes = [shape for shape, _ in found[:_MOST_SHAPES]]
         return [events for _, events in found if len(events.rows)]

@@ -1,7 +1,7 @@
 """The reading of raw records inside Spark's Python workers: runs of events, and what is counted.
 
-A record is read once, by each of the declarations that read something else of it. Those that were
-refused have a letter and are counted, not read. Every number is the record's decimal.
+A record is read once, by each of the declarations that read something else of it. Refused records
+have a letter; they are counted, not read. Every number is the record's decimal.
 """
 
 import json
@@ -36,11 +36,11 @@ _EXACT = 2**53
 _LATEST_MS = 2**62
 # Python makes no int of more.
 _DIGITS_OF_INT = 4_300
-# What Excel, `%g`, `%e` and their like leave of a time.
+# Digits to which Excel, `%g`, `%e` and the like round a time.
 _MOST_ROUNDED = 7
 # A double as Java writes it has all of its digits.
 _OF_JAVA = re.compile(r"\+?[0-9]\.[0-9]+E[0-9]+")
-# So many are taken of a number that is not whole; what is left out shows in the last one.
+# Digits that are taken of a number that is not whole; the rest shows in the last digit.
 _DIGITS = Context(prec=60, rounding=ROUND_05UP)
 
 
@@ -63,7 +63,7 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no JSON")
 
 
-# What json.loads does, without a decoder made for each record.
+# json.loads, without a decoder made for each record.
 _decode = json.JSONDecoder(parse_float=_decimal, parse_constant=_no_number).decode
 # Whole numbers of more digits than Python reads at once.
 _decode_any = json.JSONDecoder(
@@ -393,7 +393,7 @@ def _int64s(numbers: list[int]) -> Integers:
 
 
 RECORD_COLUMNS = ("partition", "offset", "key", "value", "ms", "letter")
-"""What a record is read from: Kafka's columns, and as what it was refused, or null."""
+"""The columns that a record is read from: Kafka's columns, and why it was refused, or null."""
 
 _FOREVER = 2**62
 
