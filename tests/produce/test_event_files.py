@@ -394,6 +394,8 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
         ("a.json", b'{"in": {\n "n": 2}}\n', "JSON over several lines", "jq -c . "),
         ("a.json", b'{ "key": 1\n, "time": 2\n}\n', "JSON over several lines", "jq -c . "),
         ("a.json", b'{"key": 1\r\n}\r\n', "JSON over several lines", "jq -c . "),
+        ("a.json", b'{"key": 1},\n{"key": 2}\n', "commas between its objects", "sed 's/},"),
+        ("a.json", b'{"key": 1}, \r\n{"key": 2},\r\n{"key": 3}', "commas between", "sed 's/},"),
         ("a.csv", b"PK\3\4\x14\0\6\0", "is a zip archive, as a workbook of Excel", "CSV UTF-8"),
         ("a.jsonl", b"PK\3\4\x14\0\6\0", "is a zip archive", "unpack it"),
         ("a.csv", bytes.fromhex("d0cf11e0a1b11ae1"), "is a workbook of Excel", "CSV UTF-8"),
@@ -431,6 +433,15 @@ def test_files_of_another_kind_are_named(
     if ".json" in name:
         with pytest.raises(SlidestatError, match=message):
             list(Reader(event_file(name)).lines())
+
+
+@pytest.mark.parametrize("first", [b'{"key":"a","time":1,"value":1},', b'{"in":[{"n":1},'])
+def test_a_line_with_a_comma_is_that_lines_fault(tmp_path: Path, first: bytes) -> None:
+    """Where the others have none."""
+    good = b'{"key":"b","time":1,"value":1}'
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join((first, good, good, b"")))
+    (batch,) = Reader(event_file(tmp_path / "a.jsonl")).batches(NAMES)
+    assert ([*batch.numbers], [bad.row for bad in batch.malformed]) == ([2, 3], [1])
 
 
 @pytest.mark.parametrize("content", [b"ORCID,time,PAR1\n", b"PAR1,ORC\n", b"%d,PK\n"])

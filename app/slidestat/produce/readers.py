@@ -506,6 +506,13 @@ def _first_block(file: EventFile, stream: ByteStream) -> bytes:
                 f"Write it as JSON lines: {_corrected(file, f'jq -c {program}', '.jsonl')} (by jq"
                 " 1.7 or newer: older ones round large integers)",
             )
+    *lines, _ = map(bytes.rstrip, block.rstrip().split(b"\n"))
+    if lines and all(line.endswith(b"},") for line in lines) and _fields([lines[0][:-1]]):
+        command = _corrected(file, "sed 's/},[[:space:]]*$/}/'", ".jsonl")
+        raise SlidestatError(
+            f"{file.name} has commas between its objects, as an array has.",
+            f"Write it as JSON lines: {command}",
+        )
     return block
 
 
