@@ -11,6 +11,7 @@ import pytest
 from slidestat import Mean, MeanHistogram, RootMeanSquare, Topology
 from slidestat.declare.forms.flags import topology_of_flags
 from slidestat.declare.forms.tables import topology_of
+from slidestat.declare.statistics.runner import Work
 from slidestat.engine.partition import PartitionProcessor
 from slidestat.synopses import SynopsisError
 from tests.audit.test_audit_key import Partition
@@ -156,3 +157,21 @@ def test_means_in_each_form() -> None:
     assert topology_of({**needed, "statistics": [table]}) == wanted
     flags = ["mean_histogram:edges=-1.5,10:epsilon=0.02"]
     assert topology_of_flags({**needed, "statistics": flags}) == wanted
+
+
+def test_the_past_of_a_key_of_which_all_was_read_before() -> None:
+    """As after a restart: the records that come again are known, and no tick is due."""
+    declared = Topology(
+        name="t",
+        source="s",
+        span="20s",
+        every="1s",
+        windows=("5s",),
+        statistics=MEANS,
+        derived=("ago(whole_below_3_5s, '5s') as before",),
+    )
+    [past] = declared.derived_past.values()
+    nothing = Work.question(declared.columns, [], np.array([5_000]))
+    found = past.runner.run([b""], nothing)
+    assert found.states == [b""]
+    assert [answer.shape[1] for answer in found.answers.values()] == [0]

@@ -220,7 +220,9 @@ class PartedRunner(UnitedRunner, PastRunner):
     def past(self, states: Sequence[bytes | None], work: Work, ago: int) -> Answered:
         if self.adds_up:
             return added_past(self, states, work, ago)
-        parts = zip(*(parts_of(state, self.count) for state in states), strict=True)
+        of_states = [parts_of(state, self.count) for state in states]
+        # There may be no state: then each part has none.
+        parts = [[it[place] for it in of_states] for place in range(self.count)]
         found = [past_of(self.of_one).past(part, work, ago) for part in parts]
         answers = [answered.answers[self.of_one.what] for answered in found]
         return Answered([], {self.answer: np.stack(answers, axis=-1)})
