@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.harness.examples import example
@@ -346,3 +347,11 @@ def test_what_states_depend_on_may_not_change_unnoticed(field: str, other: Any) 
     """With another meaning, stored states are refused."""
     before = declare(statistics=[Mean()])
     assert before.state_meaning != declare(**{"statistics": [Mean()], field: other}).state_meaning
+
+
+def test_a_statistic_whose_runner_answers_nothing_of_its_kind_is_told() -> None:
+    """A statistic of a user's own may have forgotten its method `numbers`."""
+    figures = np.zeros((3, 1, 1))
+    assert Statistic.numbers(Count(), {"count": figures}, np.ones(1)).shape == (3, 1, 1, 1)
+    with pytest.raises(SlidestatError, match="Count says no figures: its runner answers 'mean'"):
+        Statistic.numbers(Count(), {"mean": figures}, np.ones(1))

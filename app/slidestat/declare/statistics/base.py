@@ -157,8 +157,15 @@ class Statistic(ABC):
         """Return estimates, lowers and uppers as float64[3, queries, windows, series]; here of one
         series, its kind's.
 
-        `answers` are its runner's; `_windows` float64[windows] the lengths asked for.
+        `answers` are its runner's; `_windows` float64[windows] the lengths asked for. Raises
+        SlidestatError where none of them has the name of the kind.
         """
+        if self.kind not in answers:
+            names = ", ".join(map(repr, answers))
+            raise SlidestatError(
+                f"{type(self).__name__} says no figures: its runner answers {names}.",
+                f"Give it a method `numbers`, or have its runner answer {self.kind!r}.",
+            )
         return plain(answers[self.kind])
 
 
