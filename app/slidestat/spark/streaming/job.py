@@ -206,7 +206,7 @@ def _require_no_table(files: LakeFiles, path: str) -> None:
     whole = folder = files.qualified(path)
     while folder.strip("/:").count("/"):
         for log, what in TABLE_LOGS.items():
-            if log == _STREAM_LOG and folder == whole and files.are_any(f"{folder}/{log}"):
+            if log == _STREAM_LOG and folder == whole and files.exists(f"{folder}/{log}"):
                 continue
             if files.are_any(f"{folder}/{log}"):
                 advice = (
