@@ -58,7 +58,9 @@ class Tables(StrEnum):
 
 
 class StreamSource(StrEnum):
-    """The source of a stream on Spark: the topic, a Delta table, or a folder that files come to."""
+    """The source of a stream on Spark: the topology's topic, a Delta table, or a folder of files
+    that come one by one.
+    """
 
     KAFKA = "kafka"
     DELTA = "delta"

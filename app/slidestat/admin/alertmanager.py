@@ -447,7 +447,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _address(url: str) -> tuple[str, str]:
-    """Split a URL into address and "user:password", "" without one; SlidestatError for no URL."""
+    """Split a URL into its address without a user, and "user:password", "" without one; raises
+    SlidestatError for what is no URL.
+    """
     checked_address(url, "Alertmanager", "http://127.0.0.1:9093")
     try:
         parts = urlsplit(url)

@@ -167,7 +167,9 @@ class SeededPartition:
         return self._seeded(stored, checkpoint.next_offset)
 
     def end_at(self, time_ms: int, next_offset: int) -> Seeded:
-        """End with the watermark at a time after all events; continue behind the whole topic."""
+        """End with the watermark at a time, after all events, and continue at an offset of the
+        topic behind all of them.
+        """
         read = self._processor.next_offset
         newest = self._processor.newest_time
         moved = time_ms + self._topology.lateness_ms

@@ -47,7 +47,9 @@ _TIMEOUT_S = 30.0
 
 
 def require_no_workers(bootstrap: str, topology: Topology, otherwise: str) -> None:
-    """Raise SlidestatError while the group has a worker; `otherwise` is the other way out."""
+    """Raise SlidestatError while a worker is a member of the topology's group; `otherwise` is what
+    else may be done than to stop it.
+    """
     group = topology.application_id
     workers = count_workers(bootstrap, group)
     if workers:

@@ -165,7 +165,9 @@ def moved_config(retention: str = FOREVER) -> dict[str, str]:
 
 
 def shared_topics(topology: "Declared") -> dict[str, dict[str, str]]:
-    """Return the settings of topics between workers and referees: moved records, synopses."""
+    """Return the settings of the topics that workers write for each other, and for a referee:
+    moved records, and published synopses.
+    """
     topics = {}
     if topology.repartition:
         topics[topology.events_topic] = moved_config()

@@ -10,7 +10,9 @@ Declared = Topology | Referee
 
 
 def require_emissions(declared: Declared, what: str, *, or_rankings: bool = False) -> None:
-    """Raise SlidestatError unless emissions, or rankings if `what` knows these, are the output."""
+    """Raise SlidestatError, for something that reads emissions, or rankings if it knows these,
+    unless they are the output.
+    """
     if declared.writes_rows:
         raise SlidestatError(
             f"{declared.name} writes rows, and {what} reads emissions.",

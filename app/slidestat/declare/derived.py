@@ -327,7 +327,9 @@ class ReadFields(EventTimes):
 
     @cached_property
     def chosen_computed(self) -> dict[FieldPath, tuple[int, ...]]:
-        """The computed fields not read of all events, by path: the places of their conditions."""
+        """The computed fields that are not read of all events, by their paths: the places of the
+        conditions under which they are.
+        """
         readers = (
             (column.path, statistic.condition)
             for statistic in self.statistics

@@ -245,7 +245,9 @@ def _require_same_log(bootstrap: str, topology: Declared, stored: Mapping[int, b
 
 
 def brokers(bootstrap: str, topology: Declared | None, registry: str) -> Iterator[Finding]:
-    """Yield findings about the connection, then the permissions, of `topology`'s worker if any."""
+    """Yield the findings about the connection, then about the permissions, those of a worker of
+    `topology` if there is one.
+    """
     try:
         security = broker_security()
         found = security.protocol

@@ -319,7 +319,9 @@ class PartitionProcessor:
             self._alerting.unconfirmed.start_anew()
 
     def _may_keep(self) -> bool:
-        """Return whether ticks may wait for more records: an open loss marks all up to its end."""
+        """Return whether ticks may wait for more records to be read. A loss that is open marks
+        emissions up to where it will end.
+        """
         loss = self._intake.loss
         return (
             self._publisher is None

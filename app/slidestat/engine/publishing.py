@@ -42,7 +42,9 @@ RANKING = "ranking"
 
 
 class Publication(NamedTuple):
-    """A party's synopsis of a stream's statistic at a tick; of a ranking, its leading keys."""
+    """A party's synopsis of a stream's statistic, as it was at a tick; of a ranking, which is the
+    stream, the keys that lead in it.
+    """
 
     tick: int
     source_offset: int

@@ -97,7 +97,9 @@ class PartitionView:
         return self.state(key) is not None
 
     def state(self, key: str) -> KeyState | None:
-        """Return a key's state or None. Costs a look-up, and its synopses where events wait."""
+        """Return the key's state, None for a key that has none. Costs one look-up, and one key's
+        synopses where events of it wait.
+        """
         stored = self.stored.peek_all([key])[0]
         if self.unabsorbed is None:
             return stored

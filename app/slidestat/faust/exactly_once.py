@@ -90,7 +90,9 @@ class PartitionTransactions(BulkProducer):
                 self._ended.append(self._owned.pop(partition))
 
     def of(self, partition: int) -> TransactionalProducer:
-        """Return the producer of a partition taken over; SupersededError if given up since."""
+        """Return the producer of a partition that was taken over; raises SupersededError for one
+        that was given up since.
+        """
         if partition not in self._owned:
             raise SupersededError
         return self._owned[partition]

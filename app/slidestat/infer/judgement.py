@@ -91,7 +91,9 @@ class ReadName:
 
 
 class AbsentName(NamedTuple):
-    """A name that none of the `events` events has but should; `near` is the most similar there."""
+    """A name that none of the `events` events has which should have it; `near` is the most similar
+    of the names that they have.
+    """
 
     name: ReadName
     events: int

@@ -180,7 +180,9 @@ def _shares(bounds: Bounds, records: int) -> dict[int, int]:
 
 
 def _parted(bounds: Bounds, shares: Mapping[int, int]) -> tuple[Bounds, Bounds, Bounds]:
-    """Return the beginnings of partitions, what is left between, and the ends, by a share each."""
+    """Part a share of each partition from its beginning and its end; return the beginnings, what is
+    left between, and the ends.
+    """
     heads, rests, tails = {}, {}, {}
     for number, (low, high) in bounds.items():
         head = low + -(-shares[number] // 2)

@@ -98,7 +98,9 @@ def as_object(record: SampledRecord) -> dict[str, object] | None:
 
 
 def key_text(record: SampledRecord) -> str | None:
-    """Return a record's Kafka key as text; None if it cannot be a key, or is a number in bytes."""
+    """Return a record's Kafka key as text, None without one, or with one that cannot be a key, or
+    is a number in bytes.
+    """
     try:
         text = record.key.decode() if record.key else ""
     except UnicodeDecodeError:

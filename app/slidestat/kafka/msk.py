@@ -40,7 +40,9 @@ class MskSigner:
             keep_secret(os.environ.get(name))
 
     def token(self) -> tuple[str, float]:
-        """Return a token and its end by the clock, in s; SlidestatError without AWS credentials."""
+        """Return a token, and when it ends by the clock, in seconds; raises SlidestatError where
+        AWS has no credentials for it.
+        """
         with self._lock:
             if time.time() >= self._signed_at + _SHARED_S:
                 try:

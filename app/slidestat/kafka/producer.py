@@ -193,7 +193,9 @@ class BulkProducer:
                 await asyncio.to_thread(self._flush_for, _FLUSH_CHECK_S)
 
     async def flush(self) -> None:
-        """Wait for all acknowledgements, however long; SlidestatError if a record was refused."""
+        """Wait for all acknowledgements, however long the brokers are away; raises SlidestatError
+        if one refused a record.
+        """
         with self._waiting():
             while await asyncio.to_thread(self._flush_for, _FLUSH_CHECK_S):
                 self._raise_error()

@@ -418,7 +418,9 @@ _FILES = ("ca_file", "certificate_file", "key_file", "oauth_ca_file")
 
 @dataclass(frozen=True)
 class CarriedSecurity:
-    """Security settings with the contents of files, for other machines; printed without secrets."""
+    """The security settings with the contents of certificates and keys, for other machines; printed
+    without any secret.
+    """
 
     settings: BrokerSecurity
     contents: Mapping[str, bytes] = field(default_factory=dict, repr=False)

@@ -88,7 +88,9 @@ def are_compacted(admin: AdminClient, names: Iterable[str], timeout_s: float) ->
 
 
 def topic_id(bootstrap: str, topic: str) -> str:
-    """Return a topic's id, "" if brokers keep none; SlidestatError if missing or unanswered."""
+    """Return the id of a topic, "" where the brokers keep none; raises SlidestatError if it is not
+    there, or no broker answers.
+    """
     admin = AdminClient(client_config(bootstrap))
     try:
         found = identities(admin, [topic], _TIMEOUT_S)

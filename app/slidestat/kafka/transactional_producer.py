@@ -213,7 +213,9 @@ class TransactionalProducer(BulkProducer):
         )
 
     async def take_over(self, is_wanted: Callable[[], bool]) -> None:
-        """Fence the last producer off and abort what it left open; SlidestatError if refused."""
+        """Fence the producer before this one off, and have what it left open aborted; raises
+        SlidestatError if the brokers refuse.
+        """
         while is_wanted():
             try:
                 await asyncio.to_thread(self._producer.init_transactions, _CALL_S)

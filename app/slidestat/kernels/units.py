@@ -99,7 +99,9 @@ class KernelError(SlidestatError):
 
 
 def cache_folder() -> Path:
-    """Return the folder of what this user compiles: in numba's, where NUMBA_CACHE_DIR names one."""
+    """Return the folder that has what this user's processes compile: within numba's own, where
+    NUMBA_CACHE_DIR names one.
+    """
     return Path(config.CACHE_DIR or user_files.cache_folder()) / "kernels"
 
 

@@ -141,7 +141,9 @@ class LiveRanking(_NamedFigures):
         smallest: int | None = None,
         having: str = "",
     ) -> "LiveRanking":
-        """Return the question for so many largest figures, or smallest; the largest for neither."""
+        """Return the question for a number of the largest figures, or of the smallest; for the
+        largest if neither is given.
+        """
         if largest is not None and smallest is not None:
             raise SlidestatError(
                 "largest and smallest are given together.", "Ask one after the other."

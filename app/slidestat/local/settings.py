@@ -135,6 +135,8 @@ def server_properties(
 def java_command(
     java: Path, classpath: Sequence[Path], scratch: Path, main: Sequence[str | Path]
 ) -> list[str | Path]:
-    """Return the command to run `main`, a class and arguments; native code goes to `scratch`."""
+    """Return the command that runs `main`, a Java class and its arguments, with `scratch` as the
+    folder for native code.
+    """
     joined = ":".join(map(str, classpath))
     return [java, *JVM_FLAGS, f"-Djava.io.tmpdir={scratch}", "-cp", joined, *main]

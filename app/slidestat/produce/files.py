@@ -130,7 +130,9 @@ class EventFile:
 
 
 def _unescaped(text: str) -> str:
-    """Return part of a folder's name unescaped; as is where that is no UTF-8, to stay different."""
+    """Return a part of a folder's name without its escapes; as it is where these are no UTF-8, so
+    that what differs stays different.
+    """
     try:
         plain = unquote(text, errors="strict")
     except UnicodeDecodeError:

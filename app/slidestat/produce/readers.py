@@ -606,7 +606,9 @@ def _require_readable(schema: pa.Schema, paths: Mapping[str, Sequence[str]]) -> 
 
 
 def _require_meant(schema: pa.parquet.ParquetSchema, paths: Mapping[str, Sequence[str]]) -> None:
-    """Raise SlidestatError for columns of types unknown to Arrow, whose bytes may pass as text."""
+    """Raise SlidestatError for columns whose type Arrow does not have: it would hand out bytes,
+    which may be a text by chance.
+    """
     columns = list(map(schema.column, range(len(schema))))
     for name, path in paths.items():
         whole = ".".join(path)

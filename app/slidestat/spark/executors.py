@@ -55,7 +55,9 @@ def require_executors(spark: "SparkSession") -> None:
 
 
 def _by_value() -> _Probe:
-    """Return the probe as code pickled whole: a reference to a missing module could not be read."""
+    """Return the probe as code that is pickled as a whole: a reference to a module that is missing
+    there could not be read.
+    """
 
     def probe(_rows: Iterable[int]) -> Iterator[tuple[str, str, list[str]]]:
         import importlib.util

@@ -49,7 +49,9 @@ class Requests:
         return f"{rejected} {self.what} were refused: {message}"
 
     def reason(self, answer: bytes) -> str:
-        """Return why a collector took nothing: its google.rpc.Status' text, in the same field."""
+        """Return why a collector took nothing: the text of its google.rpc.Status, which is the same
+        field as in a partial success.
+        """
         return str(self._decoded("PartialSuccess", answer).error_message)[:MOST_WORDS]
 
     def _decoded(self, kind: str, answer: bytes) -> Any:

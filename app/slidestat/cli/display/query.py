@@ -69,7 +69,9 @@ def query(
 
 
 def _keys(url: str, topology: str, key: str, advice: str) -> str:
-    """Return advice on a missing key, with a similar one and others where they can be had."""
+    """Return advice on a key that is not there, with the one that may be meant and some that there
+    are, where they can be had.
+    """
     try:
         page, _ = ask(url, lambda client: client.keys(topology, limit=_MOST_KEYS))
     except SlidestatError:

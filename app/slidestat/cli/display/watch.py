@@ -217,7 +217,9 @@ def _show_live(reader: "EmissionReader", rows: int, statistic: str | None, conso
 
 
 def undeclared_note(declared: "Declared", statistic: str | None) -> str | None:
-    """Return a note on a statistic that is not declared, else None: older emissions may have it."""
+    """Return a note on a statistic that a topology does not declare, None for one that it does:
+    older emissions may have it.
+    """
     topology = declared.answering
     names = [*topology.labels, *(figure.name for figure in topology.derived_figures)]
     if statistic is None or statistic in names:

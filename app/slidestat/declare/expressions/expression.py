@@ -166,7 +166,9 @@ class _Sorts:
             )
 
     def check_known(self, node: Node) -> None:
-        """Raise SlidestatError where a field is of no known sort, or compared with a "text"."""
+        """Raise SlidestatError where a field of an unknown sort is used, or one is compared with a
+        text in double quotes.
+        """
         if not isinstance(node, Call):
             return
         if node.operator in ("=", "<>", "in"):

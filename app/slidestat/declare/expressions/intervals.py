@@ -338,7 +338,9 @@ _Pairs = Sequence[tuple[Numbers, Numbers]]
 
 
 def bounds_of_quotients(least: _Pairs, most: _Pairs) -> tuple[Floats, Floats]:
-    """Return a lower bound of some quotients and an upper one of others; no divisor is 0."""
+    """Return a lower bound of the quotients of some pairs, and an upper bound of the quotients of
+    other pairs; no divisor is 0.
+    """
     quotients = _Quotients()
     with np.errstate(all="ignore"):
         lows = [corner for pair in least for corner in quotients.of(*pair)]

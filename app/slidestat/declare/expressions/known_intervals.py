@@ -55,7 +55,9 @@ _MOST_TERMS, _MOST_FACTORS, _MOST_CORNERS = 64, 4, 5
 
 @dataclass(frozen=True)
 class Known:
-    """The facts of a declaration: figures >= 0, and pairs, the first never more than the second."""
+    """The facts of a declaration: figures that are never negative, and pairs of which the first is
+    never more than the second.
+    """
 
     not_negative: frozenset[FieldPath]
     at_most: frozenset[tuple[FieldPath, FieldPath]]

@@ -284,7 +284,9 @@ def _numbers_of(found: Change, is_there: Bools) -> dict[str, Numbers]:
 
 
 def rules_of(topology: Topology, figures: NumberedFigures) -> list[Rule]:
-    """Return the rules of a topology's alerts; `figures` are an emission's without lists."""
+    """Return the rules of a topology's alerts; `figures` are those of an emission except those of
+    lists, as a table has them.
+    """
     return [
         Rule(alert, ticks, read.places, figures, past, changing)
         for alert, read, ticks, past, changing in zip(

@@ -65,7 +65,9 @@ def numbers_of_texts(texts: pa.Array, kind: str) -> CastNumbers:
 
 
 def wholes_of(numbers: CastNumbers) -> CastNumbers:
-    """Return numbers as int64; others are errors: SQL's engines cut or round, each in its way."""
+    """Return numbers as 64-bit integers; others are errors: SQL's engines cut their fraction, or
+    round them, each in its way.
+    """
     values, rests = numbers.values, numbers.rests
     with np.errstate(invalid="ignore"):
         is_inside = (np.abs(values) < _BIGINT) | (values == -_BIGINT) & (rests >= 0)

@@ -199,7 +199,9 @@ def _planned(sought: dict[FieldPath, Sought]) -> ScanPlan:
 
 
 def _object(path: FieldPath, sought: dict[FieldPath, Sought]) -> Sought:
-    """Return what is required of an object on the way to fields: it may be missing if all may."""
+    """Return the requirement for an object on the way to fields: it may be missing, or null, where
+    all of them may.
+    """
     is_required = any(
         field.is_required for other, field in sought.items() if other[: len(path)] == path
     )
@@ -304,7 +306,9 @@ class _Fields:
             check_texts(self._buffer, is_plain, sorts, starts, ends, *sought.characters)
 
     def numbers(self, path: FieldPath) -> Floats | Integers:
-        """Return a path's numbers: int64 of a field of whole ones, else float64, NaN for none."""
+        """Return the numbers at a path: int64 if the field takes only whole ones, else float64 with
+        NaN where there is none.
+        """
         return self._numbers[path]
 
     def doubles(self, path: FieldPath) -> Floats:

@@ -102,7 +102,9 @@ class StructValues:
 
 
 def numbers_of(read: Callable[[Any], Any], events: Sequence[Any]) -> Floats:
-    """Return a field's numbers: NaN where an event has none, infinity beyond all doubles."""
+    """Return the numbers of a field of events: NaN where an event has none, and an infinity for
+    those beyond all doubles.
+    """
     with suppress(TypeError, OverflowError):  # None is no number.
         return np.fromiter(map(read, events), np.float64, len(events))
     with suppress(OverflowError):

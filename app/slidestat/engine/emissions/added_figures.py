@@ -96,7 +96,9 @@ class AddedFigures:
         return max(self._starts[label] for label in labels if label in self._starts)
 
     def statistics(self) -> list[AddedStatistic]:
-        """Return each added statistic with the first window end at which its figures are whole."""
+        """Return each statistic that was added, with the first window end at which all of its
+        figures cover their windows.
+        """
         found = []
         for label, start in self._starts.items():
             longest = self._spans.get(label, self._longest)

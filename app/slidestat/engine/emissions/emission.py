@@ -167,7 +167,9 @@ class NumberedFigures:
     def of_place(
         self, place: int, rows: int, figure: Callable[[int], Numbers], past: Mapping[Node, Numbers]
     ) -> Numbers:
-        """Return a figure's numbers by place, in `rows` rows, of statistics and calls of `ago`."""
+        """Return the numbers of the figure at a place, from those of statistics and of the past, by
+        calls of `ago`, in `rows` rows.
+        """
         return self._topology.figure_numbers(place, rows, figure, self._facts, past)
 
     def truths(

@@ -38,7 +38,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EmissionText:
-    """The texts of emissions like `model` but for key, end, source offset and numbers."""
+    """The texts of emissions that are `model` but for the key, the end, the source offset and the
+    numbers of the figures.
+    """
 
     def __init__(self, model: Emission) -> None:
         self.model = model

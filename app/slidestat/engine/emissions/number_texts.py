@@ -220,7 +220,9 @@ def _write_eight(number: np.uint64, out: Bytes, place: np.uint64) -> None:
 
 @borrowing_kernel
 def _shortest(mantissa: np.uint64, shift: np.uint64, decimals: int, is_power: bool) -> np.uint64:
-    """Return the digits of the shortest, nearest decimal of so many places that reads back."""
+    """Return the digits of the shortest decimal with so many places that reads back as the number;
+    of several, the nearest.
+    """
     centre = mantissa * _4
     value = _scaled(centre, shift, decimals)
     below = _scaled(centre - (_1 if is_power else _2), shift, decimals)

@@ -58,7 +58,9 @@ class OutputRecords(Sequence[OutputRecord]):
         *,
         are_written: bool = False,
     ) -> None:
-        """Create the records; `write` is called when their text is first wanted, in any thread."""
+        """Create the records; `write` is called for their text when it is first asked for, in
+        whichever thread that is.
+        """
         self._columns = write
         self.are_written = are_written
         """Whether their text is in memory."""

@@ -58,5 +58,7 @@ class PlacedEmissions:
         )
 
     def writer(self, loss: Loss | None) -> Callable[[PlacedAnswers], OutputRecords]:
-        """Return a function that writes answers as records, marked where they may lack `loss`."""
+        """Return a function that writes answers as records; those whose windows may lack records of
+        `loss` are marked.
+        """
         return partial(self._encoder.encode, provisional=self._provisional, loss=loss)

@@ -306,7 +306,9 @@ class DueKeys(NamedTuple):
 
 
 class DueSlice(NamedTuple):
-    """The ticks before `end` that are due, of `opened` and `closing` keys, in no slice before."""
+    """Ticks that are due, of `opened` keys and of `closing` ones: all those before `end` that were
+    in no slice before.
+    """
 
     opened: DueKeys
     closing: DueKeys

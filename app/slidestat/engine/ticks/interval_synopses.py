@@ -50,7 +50,9 @@ class IntervalSynopses:
     def rest(
         self, tick: int, source_offset: int, size: Callable[[], int]
     ) -> Iterator[list[Publication]]:
-        """Yield the synopses of keys not published since their newest event: at history's end."""
+        """Yield the synopses of the keys that were not published since their newest event, as `at`
+        does: for the end of history.
+        """
         numbers = np.flatnonzero(self._keys.unpublished.are_armed())
         yield from self._of(numbers, tick, source_offset, size)
 

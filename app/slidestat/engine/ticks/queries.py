@@ -65,7 +65,9 @@ class Queries(NamedTuple):
         return found[: len(self.times)]
 
     def events_before(self, groups: Integers, times: Integers, starts: Integers) -> Integers:
-        """Return int64[Q]: the events of its group before each query; groups begin at `starts`."""
+        """Return int64[Q]: how many events of its group lie before each query. Events are by group,
+        which begin at `starts`.
+        """
         events = np.stack((groups, times, np.ones_like(groups)))
         queries = np.stack((self.groups, self.times, np.zeros_like(self.times)))
         both = np.concatenate((queries, events), axis=1)

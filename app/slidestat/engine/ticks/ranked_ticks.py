@@ -40,7 +40,9 @@ class RankedFigure:
         ranked: Ranked,
         starts: Mapping[str, int],
     ) -> None:
-        """Create the figure `by`; `starts` has since when added figures are counted, by name."""
+        """Create the figure with the name `by`; `starts` maps names of added figures to the times
+        from which they are counted.
+        """
         self.ranked = ranked
         self._condition = condition
         self._figures = FigureTable(topology, topology.window_lengths, starts).numbered

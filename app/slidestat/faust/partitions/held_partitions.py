@@ -1,4 +1,6 @@
-"""Hold a topology's open partitions: processors, stores, and keys, each in one partition alone."""
+"""Hold the partitions of a topology that are open: processor and store of each, and its keys, which
+may lie in no other partition.
+"""
 
 import asyncio
 import time

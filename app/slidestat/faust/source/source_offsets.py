@@ -58,7 +58,9 @@ class SourceOffsets:
         return self._consumer.read_up_to(TP(self._topic, partition), offset)
 
     def waiting(self, partition: int) -> int:
-        """Return how many offsets wait behind an open transaction, as of the last fetch."""
+        """Return how many records before the end wait behind an open transaction, as of the last
+        fetch: offsets, so this many at most.
+        """
         is_known = self._consumer.lost_since is None
         return self._consumer.waiting(TP(self._topic, partition)) if is_known else 0
 

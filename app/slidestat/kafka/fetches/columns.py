@@ -359,7 +359,9 @@ def _one_by_one(parts: Sequence[Any]) -> FetchedColumns:
 
 
 class Fetches(OrderedDict[TopicPartition, Any]):
-    """The fetches of aiokafka by partition, of `topics` as columns; `bytes` is these' size."""
+    """The fetches of aiokafka by partition, those of `topics` as columns; `bytes` is the size of
+    all that came of these.
+    """
 
     def __init__(self, topics: Collection[str], fetched: Mapping[TopicPartition, Any]) -> None:
         super().__init__()

@@ -28,7 +28,9 @@ _MOST_BITS = 63
 
 @borrowing_kernel
 def _varint(buffer: Bytes, place: int, end: int) -> tuple[int, int]:
-    """Return the number at `place` and its end; (0, -1) if it has no end, or over 63 bits."""
+    """Return the number at `place` and where it ends; (0, -1) if there is no place, if it does not
+    end, or has more than 63 bits.
+    """
     value, shift = 0, 0
     while 0 <= place < end and shift < _MOST_BITS:
         byte = int(np.int64(buffer[place]))

@@ -302,7 +302,9 @@ class Column:
         return np.bincount(self.codes[values], minlength=len(self._code_of))
 
     def value(self, place: int) -> Fraction:
-        """Return what a statistic takes a number for: itself in [2^53, 2^100), else its double."""
+        """Return what a statistic takes a number for: one from 2^53 on, below 2^100, for itself,
+        others for their double.
+        """
         double = float(self.doubles[place])
         if not EXACT <= abs(double) < _MOST_WHOLE:
             return Fraction(double)

@@ -243,7 +243,9 @@ class AuditedAnswers(AuditedEmissions):
         return {row.party: row.offset for row in found.collect()}, size
 
     def emitted_until(self) -> dict[int, int]:
-        """Return up to when each stream, by number, is answered: by its partition of synopses."""
+        """Return the time up to which each stream, by its number, is answered: the time of its
+        partition of the topic of synopses.
+        """
         until = super().emitted_until()
         found = self._own_rows.groupBy("event_key").agg(
             f.max_by("source_partition", "place").alias("partition")

@@ -560,7 +560,9 @@ def audit_key(
 
 
 def numbered(times: Integers, before: int, forget_ms: int | None) -> Integers:
-    """Return events' numbers since their key was forgotten, from 1 on; `before` came earlier."""
+    """Return which event of its key each is, the first since it was forgotten being 1; `before` are
+    the events before them.
+    """
     rows = np.arange(len(times), dtype=np.int64)
     is_new = np.zeros(len(times), bool)
     if forget_ms is not None:
@@ -598,7 +600,9 @@ def _tells_of_no_item(figure: Figure) -> bool:
 def _lengths(
     declaration: Declaration, statistic: DeclaredStatistic | None, figure: Figure, end: int
 ) -> tuple[int | None, int | None]:
-    """Return a figure's window length up to `end`, in time or events; the span without windows."""
+    """Return the length of a figure's window that ends at `end`, of time or of events: the span,
+    for a statistic that has no windows.
+    """
     if statistic is None or statistic.has_windows:
         return declaration.length_of(figure, end), figure.window_events
     return declaration.span_lengths

@@ -54,7 +54,9 @@ def is_at_most(one: Ratio, other: Ratio) -> bool:
 
 
 def quotient(one: Ratio, other: Ratio) -> float:
-    """Return the double nearest to a quotient of numbers >= 0; infinity beyond all doubles."""
+    """Return the double nearest to the first divided by the second, which are not negative;
+    infinity if that is beyond all doubles.
+    """
     try:
         return one[0] * other[1] / (one[1] * other[0])
     except OverflowError:

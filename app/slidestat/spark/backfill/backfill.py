@@ -54,7 +54,9 @@ from slidestat.spark.lake.session import lake_topics
 
 @dataclass(frozen=True)
 class Refusals:
-    """The refused records by reason, most frequent first; `example` is a detail of one."""
+    """The number of records that were refused for each reason, the most frequent first; `example`
+    is the detail of one of them.
+    """
 
     counts: dict[str, int]
     example: str
@@ -66,7 +68,9 @@ class Refusals:
 
 @dataclass(frozen=True)
 class Filled:
-    """The result of a backfill: records by dataset, refused ones, stretches of each split key."""
+    """The result of a backfill: records by dataset, and those refused; of each key that was split,
+    in how many stretches of time.
+    """
 
     counts: dict[str, int]
     refusals: Refusals

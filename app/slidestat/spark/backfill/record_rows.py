@@ -75,7 +75,9 @@ def emitted(
 def rows_of_effects(
     effects: Effects, topology: Topology, partition: int, headers: list[tuple[str, bytes]]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a step's emissions, alerts and letters as rows; letters do not get `headers`."""
+    """Yield the emissions, changes of alerts and letters of a step as rows; `headers` are those of
+    all but the letters.
+    """
     if effects.emissions:
         yield _timed(topology, topology.output_topic, partition, headers, effects.emissions)
     yield from _changed_alerts(topology, partition, headers, effects.alerts)

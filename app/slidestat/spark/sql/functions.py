@@ -64,7 +64,9 @@ def register_functions(spark: "SparkSession", *, fail_on_foreign: bool = False) 
 
 
 def make_aggregate(name: str, *, bounds: bool = False) -> Any:
-    """Make an aggregate by name, a function of columns; with `bounds`, of a figure with parts."""
+    """Make an aggregate of `aggregates` by its name, a function of columns; with `bounds`, of a
+    figure by the names of its parts.
+    """
     make, returns = _AGGREGATES[name]
     function = make()
 

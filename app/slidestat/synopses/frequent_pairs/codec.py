@@ -264,7 +264,9 @@ def read_numbers(data: Bytes, at: int, end: int, state: Integers) -> tuple[int, 
 
 @borrowing_kernel
 def _skip(data: Bytes, at: int, end: int, count: int, each: int) -> int:
-    """Return the offset after `count` (any, also -1) times `each` numbers, or one beyond `end`."""
+    """Return the offset after `count` times `each` numbers, or one beyond `end`; the count is any
+    that was read, also -1.
+    """
     if at > end or count < 0 or count > (end - at) // each:
         return end + 1
     for _ in range(count * each):

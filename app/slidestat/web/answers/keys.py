@@ -58,7 +58,9 @@ _BUCKET_LABELS = ("topology", "key", "statistic", "window", "le")
 
 
 class FigureGauges(Collector):
-    """The gauges of answers but of statistics in `lists`, which list other items at times."""
+    """The gauges of answers; none of the statistics in `lists`, which list other items from time to
+    time.
+    """
 
     def __init__(self, answers: Sequence[KeyAnswer], lists: Container[str]) -> None:
         self._answers = answers

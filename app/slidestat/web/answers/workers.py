@@ -47,7 +47,9 @@ class ThisWorker:
         return meant is not None
 
     async def see(self, live: LiveTopology, read: Callable[[View], Seen]) -> tuple[int, list[Seen]]:
-        """Read each partition here; return epoch and what was read; HttpError during a restore."""
+        """Read each partition that is here, and return the epoch and what was read; raises
+        HttpError while they are being restored.
+        """
 
         def look() -> tuple[int, list[Seen]]:
             require_ready(live)

@@ -134,7 +134,9 @@ class AvroSchema:
             raise NotReadableError(f"it is not what its schema describes: {error}") from error
 
     def _end_of(self, schema: Any, value: bytes, at: int) -> int:
-        """Return where a value's part from a place ends; NotReadableError for more than 64 bits."""
+        """Return where a part of a value ends that begins at a place; raises NotReadableError for a
+        number of more than 64 bits.
+        """
         schema = self._names.get(schema, schema) if isinstance(schema, str) else schema
         if isinstance(schema, list):
             number, at = _number_at(value, at)

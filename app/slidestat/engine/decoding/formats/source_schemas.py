@@ -62,7 +62,9 @@ class HeaderFramed(bytes):
 def framed_by_headers(
     values: Sequence[bytes | None], headers: Sequence[Headers] | None
 ) -> Sequence[bytes | None]:
-    """Return records' values with the framing of their header, without one as they are."""
+    """Return the values of records, each with the framing that a header of its record has; those
+    without such a header as they are.
+    """
     if headers is None:
         return values
     return [
@@ -236,7 +238,9 @@ class NamedText(NamedTuple):
 
 
 class SchemaText(NamedTuple):
-    """A schema after those that it refers to, in their order; `kind` as a registry calls it."""
+    """A schema and the schemas that it refers to, each before those that refer to it; `kind` is its
+    type as a registry calls it.
+    """
 
     text: str
     references: tuple[NamedText, ...] = ()
@@ -272,7 +276,9 @@ class SourceSchemas:
         return schemas_of(values) - self._found.keys() - self._lacking.keys()
 
     def of(self, schema_id: SchemaId) -> SchemaText:
-        """Return an id's schema; UnusableSchemaError for none, KeyError if it was not looked up."""
+        """Return the schema of this id; raises UnusableSchemaError where there is none, and
+        KeyError if the id has not been looked up.
+        """
         if schema_id in self._lacking:
             raise UnusableSchemaError(self._lacking[schema_id])
         return self._found[schema_id]
