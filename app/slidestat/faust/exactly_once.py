@@ -70,7 +70,7 @@ class PartitionTransactions(BulkProducer):
             taken = asyncio.gather(*map(take, new.values()), return_exceptions=True)
             self.waits_for = f"its transactions cannot begin yet ({LOOK_AT_COORDINATORS})"
             try:
-                with self._waiting():
+                with self.waiting():
                     outcomes = await asyncio.shield(taken)
             except asyncio.CancelledError:
                 is_wanted = False

@@ -152,7 +152,7 @@ class BulkProducer:
         """
         await asyncio.sleep(0)
         queued = Watched()
-        with self._waiting():
+        with self.waiting():
             while self._is_crowded():
                 left = self._unacknowledged()
                 self._poll(0)
@@ -196,7 +196,7 @@ class BulkProducer:
         """Wait for all acknowledgements, however long the brokers are away; raises SlidestatError
         if one refused a record.
         """
-        with self._waiting():
+        with self.waiting():
             while await asyncio.to_thread(self._flush_for, _FLUSH_CHECK_S):
                 self._raise_error()
         self._raise_error()
@@ -213,7 +213,8 @@ class BulkProducer:
         return 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
 
     @contextmanager
-    def _waiting(self) -> Iterator[None]:
+    def waiting(self) -> Iterator[None]:
+        """Count the time of a block as waited for `waits_for`."""
         before = self._waits_since
         if before is None:
             self._waits_since = time.monotonic()

@@ -258,7 +258,7 @@ class TransactionalProducer(BulkProducer):
         brokers refuse. After LostError what was queued may be visible: all of it, or nothing.
         """
         if self._is_open and self._end is None:
-            with self._waiting():
+            with self.waiting():
                 await self._acknowledged()
                 self._watch.has_lost_one = False
                 while self._is_open and self._end is None:

@@ -59,6 +59,7 @@ PRIVATES: dict[type, set[str]] = {
         "_new_web",
         "_on_partitions_assigned",
         "_on_partitions_revoked",
+        "_wait_for_table_recovery_completed",
     },
     faust.Worker: {"_schedule_shutdown"},
     PartitionAssignor: {"_get_copartitioned_groups", "_perform_assignment"},
