@@ -256,6 +256,7 @@ def test_a_change_without_its_row_is_not_passed_over() -> None:
         (b'{"op": "c", "after": "{}"}', Reason.MISSING_FIELD, "its after or before is no object"),
         (b"[]", Reason.NOT_JSON, "Expected `object`"),
         (b"{", Reason.NOT_JSON, "Input data was truncated"),
+        (b'{"op": "c", "after": {"\xff": 1}}', Reason.NOT_JSON, "'utf-8' codec can't decode"),
         (b'{"op": "c", "after": {}}', Reason.MISSING_FIELD, "Object missing required field"),
     ],
 )

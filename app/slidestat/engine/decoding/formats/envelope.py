@@ -30,7 +30,7 @@ _UNAVAILABLE = re.compile(
     rb'"(?:%b|%b|%b)"(?!\s*:)'
     % (_PLACEHOLDER, base64.b64encode(_PLACEHOLDER), _PLACEHOLDER.hex().encode())
 )
-_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class NoEnvelopeError(NotReadableError):
@@ -60,18 +60,22 @@ def unwrapped(value: bytes) -> bytes | None:
     if row[:1] != b"{":
         raise NoEnvelopeError("its after or before is no object: MongoDB's rows are texts of JSON")
     # The envelope's names are its own: no reader has to look past a column `source` of texts.
-    return msgspec.json.encode(_decode(row) | fields)
+    return msgspec.json.encode(_object(row) | fields)
 
 
 def payload_of(value: bytes) -> dict[str, msgspec.Raw] | None:
     """Return the fields of an object, without the schema that Kafka Connect puts before it; None
     for a payload of null. Raises NotReadableError for what is no object.
     """
+    fields = _object(value)
+    if fields.keys() == {_SCHEMA, _PAYLOAD}:
+        payload = bytes(fields[_PAYLOAD])
+        return None if payload == _NULL else _object(payload)
+    return fields
+
+
+def _object(value: bytes) -> dict[str, msgspec.Raw]:
     try:
-        fields = _decode(value)
-        if fields.keys() == {_SCHEMA, _PAYLOAD}:
-            payload = bytes(fields[_PAYLOAD])
-            return None if payload == _NULL else _decode(payload)
+        return _OBJECT.decode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise NotReadableError(str(error)) from error
-    return fields
