@@ -15,6 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from slidestat import Slo
+from slidestat.repartition.moved_from import Behind
 from tests.engine.model import Record
 from tests.engine.streams import START_MS, encode
 from tests.web.serving import TOPOLOGY, Held, get, serving, serving_of
@@ -78,6 +79,7 @@ async def test_every_metric_that_is_asked_for_exists() -> None:
         records = [Record(i, None, encode("a", time, 1), 0) for i, time in enumerate(times)]
         held.take(0, [*records, Record(3, None, b"no json", 0)])
         held.flush()
+        held.moves = {"orders-eu": Behind(3, START_MS)}
         answers = [
             await get(worker.url, path)
             for path in ("/metrics", FIGURES, f"{FIGURES}&rank=1", RANKING)
