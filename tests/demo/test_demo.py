@@ -46,7 +46,7 @@ def test_the_demo_checks_every_figure_and_ends_by_itself(
         },
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=800,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     lines = run.stdout.strip().splitlines()
