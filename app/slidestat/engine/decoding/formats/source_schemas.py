@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
+from math import floor
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
@@ -223,7 +224,9 @@ class EventTime(NamedTuple):
             value = value.get(part) if isinstance(value, dict) else None
         time: Any = value.get(name) if isinstance(value, dict) else None
         if type(time) is int or isinstance(time, Decimal):
-            value[name] = self.format.written(Fraction(time) * 1_000 // to_a_second)
+            value[name] = self.format.written(
+                floor(time * 1_000 * to_a_second.denominator) // to_a_second.numerator
+            )
 
 
 AVRO = "AVRO"
